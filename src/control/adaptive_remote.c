@@ -177,6 +177,7 @@ const weir_admission_law weir_law_adaptive_remote = {
 	.defaults = remote_defaults,
 	.tick_ns = WEIR_REMOTE_TICK_NS,
 	.by_class = true,
+	.ignores_cost = true,
 	.init = weir_remote_init,
 	.admit = weir_remote_admit,
 	.refund = weir_remote_refund,

@@ -133,6 +133,7 @@ const weir_admission_law weir_law_fixed = {
 	.params_bytes = sizeof(weir_fixed_params),
 	.params = fixed_params,
 	.tick_ns = 100 * WEIR_NS_PER_MS,
+	.ignores_cost = true,
 	.init = fixed_init,
 	.admit = fixed_admit,
 	.refund = fixed_refund,

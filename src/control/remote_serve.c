@@ -6,6 +6,7 @@
 
 #define ALONE      (UINT64_C(1) << 63) /* in the note: it met so few that its time is its own */
 #define ASIDE      (UINT64_C(1) << 62) /* in the note: its time says nothing about load */
+#define LEVEL_AT   32                  /* in the note: the level from this bit on, what it met below */
 #define LONG_TIMES 4.                  /* the base, from which on a request is expected to take long */
 #define OUTDATED   2.                  /* times the limit: who met more says nothing about it */
 #define JOINED     4     /* times few that come to one that met few, or go: its time is still its own */
@@ -34,7 +35,13 @@ static _Atomic int32_t *age_of(weir_remote *r, uint64_t started_ns, bool aside)
 
 static uint64_t met_by(const weir_event *event)
 {
-	return event->note[1] & ~(ALONE | ASIDE);
+	return (uint32_t)event->note[1];
+}
+
+/* The level of what it met, which is needed three times. */
+static unsigned level_met_by(const weir_event *event)
+{
+	return (uint8_t)(event->note[1] >> LEVEL_AT);
 }
 
 /*
@@ -66,8 +73,9 @@ weir_verdict weir_remote_start(void *state, const weir_event *event, const weir_
 	atomic_fetch_add_explicit(age_of(r, turn->now_ns, aside), 1, memory_order_relaxed);
 	int32_t met = weir_remote_serving(r);
 	turn->note[0] = atomic_load_explicit(&r->done, memory_order_relaxed);
-	turn->note[1] = met > 1 ? (uint64_t)met : 1;
-	unsigned level = weir_remote_level_of(turn->note[1]);
+	uint64_t others = met > 1 ? (uint64_t)met : 1;
+	unsigned level = weir_remote_level_of(others);
+	turn->note[1] = others | (uint64_t)level << LEVEL_AT;
 	if (aside)
 		turn->note[1] |= ASIDE;
 	else
@@ -90,7 +98,7 @@ static void judge_slow(weir_remote *r, float telling_ln)
 {
 	for (unsigned i = 0; i < WEIR_REMOTE_MARKS; i++) {
 		float slow_from = atomic_load_explicit(&r->slow_from[i], memory_order_relaxed);
-		if (slow_from != 0 && telling_ln > slow_from)
+		if (telling_ln > slow_from && slow_from != 0)
 			atomic_fetch_add_explicit(&r->slowed[i], 1, memory_order_relaxed);
 	}
 }
@@ -104,7 +112,7 @@ static void judge_rate(weir_remote *r, uint64_t took_ns, float telling_ln, uint6
 	if (met <= WEIR_REMOTE_FEW)
 		return;
 	float slow_from = atomic_load_explicit(&r->slow_from[1], memory_order_relaxed);
-	bool slow = slow_from != 0 && telling_ln > slow_from;
+	bool slow = telling_ln > slow_from && slow_from != 0;
 	if (!slow && took_ns < weir_remote_least_target_ns(r))
 		return;
 	if (atomic_load_explicit(&r->limited, memory_order_relaxed) &&
@@ -131,9 +139,8 @@ static void judge_late(weir_remote *r, unsigned klass, unsigned kind, uint64_t w
 		atomic_fetch_add_explicit(&r->kind[kind].late, 1, memory_order_relaxed);
 }
 
-static void learn_measured(weir_remote *r, uint64_t response_ns)
+static void learn_measured(weir_remote *r, float took)
 {
-	float took = logf((float)response_ns + 1);
 	if (atomic_load_explicit(&r->measured, memory_order_relaxed) == 0)
 		atomic_store_explicit(&r->measured, took, memory_order_relaxed);
 	follow(&r->measured, r->quantile, r->tuning.step, took);
@@ -167,24 +174,41 @@ static bool is_outdated(const weir_remote *r, uint64_t met)
 	return limit != WEIR_REMOTE_OPEN && (double)met > OUTDATED * fmax(limit, WEIR_REMOTE_FEW);
 }
 
-/* What an answer says about the load of the backend. */
-static void learn_load(weir_remote *r, const weir_event *event, uint64_t took_ns, double completions)
+/* A time, its logarithm and its step, which are computed once where two times are the same. */
+typedef struct spent {
+	uint64_t ns;
+	float ln;
+	unsigned step;
+} spent;
+
+static spent spend(uint64_t ns)
 {
-	uint64_t telling_ns = telling_time(r, event, took_ns), met = met_by(event);
-	float telling_ln = logf((float)telling_ns + 1);
-	judge_rate(r, took_ns, telling_ln, met, completions);
+	return (spent){ns, logf((float)ns + 1), weir_times_step(ns)};
+}
+
+static spent spend_or(uint64_t ns, spent known)
+{
+	return ns == known.ns ? known : spend(ns);
+}
+
+/* What an answer says about the load of the backend. */
+static void learn_load(weir_remote *r, const weir_event *event, spent took, double completions)
+{
+	spent telling = spend_or(telling_time(r, event, took.ns), took);
+	uint64_t met = met_by(event);
+	judge_rate(r, took.ns, telling.ln, met, completions);
 	if (is_outdated(r, met)) {
 		atomic_fetch_add_explicit(&r->aside, 1, memory_order_relaxed);
 		return;
 	}
-	weir_times_add(&r->level[weir_remote_level_of(met)].times, telling_ns);
-	weir_times_add(&r->recent, telling_ns);
-	judge_slow(r, telling_ln);
+	weir_times_add_at(&r->level[level_met_by(event)].times, telling.step);
+	weir_times_add_at(&r->recent, telling.step);
+	judge_slow(r, telling.ln);
 	/* With few inside, requests take their own time, which does not grow with the number inside. */
 	if (atomic_load_explicit(&r->congested, memory_order_relaxed) && met > WEIR_REMOTE_FEW &&
 	    met > atomic_load_explicit(&r->floor, memory_order_relaxed))
 		follow(&r->gamma, r->aimed, r->tuning.step, logf((float)(completions / (double)met)));
-	atomic_fetch_add_explicit(&r->backend_us, took_ns / 1000, memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->backend_us, took.ns / 1000, memory_order_relaxed);
 }
 
 /* Whether its time is its own. With the limit in force, many may have come, and gone, after one that met few. */
@@ -197,7 +221,7 @@ static bool was_alone(const weir_remote *r, const weir_event *event, double comp
 
 static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 {
-	uint64_t took_ns = weir_remote_span(event->started_ns, now_ns);
+	spent took = spend(weir_remote_span(event->started_ns, now_ns));
 	unsigned at = weir_remote_kind_of(event->cost);
 	weir_remote_kind *kind = &r->kind[at];
 	uint64_t done = atomic_fetch_add_explicit(&r->done, 1, memory_order_relaxed) + 1;
@@ -209,15 +233,15 @@ static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 	if (is_aside(event) || (silent && atomic_load_explicit(&r->sets_aside, memory_order_relaxed)))
 		atomic_fetch_add_explicit(&r->aside, 1, memory_order_relaxed);
 	else
-		learn_load(r, event, took_ns, completions);
+		learn_load(r, event, took, completions);
 	if (was_alone(r, event, completions))
-		weir_times_add(&kind->own, took_ns);
+		weir_times_add_at(&kind->own, took.step);
 	atomic_fetch_add_explicit(&kind->answers, 1, memory_order_relaxed);
 	learn_cost(kind, 1e3f * (float)event->cost);
 	if (says_late(r, event))
 		judge_late(r, event->klass % WEIR_CLASSES, at, weir_remote_span(event->entered_ns, now_ns),
 			   !silent);
-	learn_measured(r, weir_remote_span(event->offered_ns, now_ns));
+	learn_measured(r, spend_or(weir_remote_span(event->offered_ns, now_ns), took).ln);
 }
 
 /* Failures and refusals teach nothing: fast ones are no sign of health, slow ones no sign of load. */
@@ -227,8 +251,7 @@ void weir_remote_settle(void *state, const weir_event *event, weir_outcome outco
 	if (outcome == WEIR_DONE)
 		answered(r, event, now_ns);
 	if (!is_aside(event))
-		atomic_fetch_add_explicit(&r->level[weir_remote_level_of(met_by(event))].ended, 1,
-					  memory_order_relaxed);
+		atomic_fetch_add_explicit(&r->level[level_met_by(event)].ended, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&r->serving, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&r->serving_of[event->klass % WEIR_CLASSES], 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(age_of(r, event->started_ns, is_aside(event)), 1, memory_order_relaxed);

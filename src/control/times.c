@@ -4,30 +4,15 @@
 #include <math.h>
 #include <string.h>
 
-#define FIRST_EXPONENT 10 /* 1024 ns */
-#define PARTS          4  /* per octave */
-
-static unsigned step_of(uint64_t ns)
-{
-	if (ns >> FIRST_EXPONENT == 0)
-		return 0;
-	unsigned exponent = 63 - (unsigned)__builtin_clzll(ns);
-	unsigned step = (exponent - FIRST_EXPONENT) * PARTS + (unsigned)(ns >> (exponent - 2) & (PARTS - 1));
-	return step < WEIR_TIMES_STEPS ? step : WEIR_TIMES_STEPS - 1;
-}
+#define PARTS WEIR_TIMES_PARTS
 
 /* The lower end of a step. */
 static double from_ln(unsigned step)
 {
 	static const double part_ln[PARTS] = {0, 0.22314355131420976, 0.40546510810816438,
 					      0.55961578793542269};
-	unsigned octave = FIRST_EXPONENT + step / PARTS;
+	unsigned octave = WEIR_TIMES_FIRST_EXPONENT + step / PARTS;
 	return octave * M_LN2 + part_ln[step % PARTS];
-}
-
-void weir_times_add(weir_times *times, uint64_t ns)
-{
-	atomic_fetch_add_explicit(&times->count[step_of(ns)], 1, memory_order_relaxed);
 }
 
 void weir_times_sum_up(weir_times_sum *sum, const weir_times *times, double missing)

@@ -18,7 +18,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define WEIR_TIMES_STEPS 128
+#define WEIR_TIMES_STEPS          128
+#define WEIR_TIMES_FIRST_EXPONENT 10 /* 1024 ns */
+#define WEIR_TIMES_PARTS          4  /* per octave */
 
 typedef struct weir_times {
 	_Atomic uint16_t count[WEIR_TIMES_STEPS];
@@ -30,7 +32,27 @@ typedef struct weir_times_sum {
 	double all;  /* the same, including the missing */
 } weir_times_sum;
 
-void weir_times_add(weir_times *times, uint64_t ns);
+/* The number of the step that a time is in. */
+static inline unsigned weir_times_step(uint64_t ns)
+{
+	if (ns >> WEIR_TIMES_FIRST_EXPONENT == 0)
+		return 0;
+	unsigned exponent = 63 - (unsigned)__builtin_clzll(ns), part = (unsigned)(ns >> (exponent - 2));
+	unsigned step = (exponent - WEIR_TIMES_FIRST_EXPONENT) * WEIR_TIMES_PARTS + part % WEIR_TIMES_PARTS;
+	return step < WEIR_TIMES_STEPS ? step : WEIR_TIMES_STEPS - 1;
+}
+
+/* The same as weir_times_add, for who adds a time to several of them. */
+static inline void weir_times_add_at(weir_times *times, unsigned step)
+{
+	atomic_fetch_add_explicit(&times->count[step], 1, memory_order_relaxed);
+}
+
+static inline void weir_times_add(weir_times *times, uint64_t ns)
+{
+	weir_times_add_at(times, weir_times_step(ns));
+}
+
 /* Adds the times to the sum; missing: the part of those requests that has not ended. */
 void weir_times_sum_up(weir_times_sum *sum, const weir_times *times, double missing);
 /* Halves the counts until there are at most this many. */

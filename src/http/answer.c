@@ -107,32 +107,37 @@ static void send_telling(weir_request *request, weir_answer *answer)
 		request->codec->abort(request);
 }
 
-static inline void send_answer(weir_request *request, const weir_reply *reply, weir_span lines)
+static inline void send_answer(weir_request *request, weir_answer *answer)
 {
-	request->over = reply->over;
-	request->over_arg = reply->over_arg;
 	if (weir_request_is(request, WEIR_REQUEST_GONE)) {
 		forget(request);
 		return;
 	}
-	weir_answer answer = answer_of(reply);
-	answer.lines = lines;
-	request->status = (uint16_t)reply->status;
+	request->status = (uint16_t)answer->status;
 	request->flags |= WEIR_REQUEST_BEGUN;
 	if (request->loop->tells)
-		send_telling(request, &answer);
-	else if (request->codec->reply(request, &answer) != 0)
+		send_telling(request, answer);
+	else if (request->codec->reply(request, answer) != 0)
 		request->codec->abort(request);
+}
+
+static void send_reply(weir_request *request, const weir_reply *reply, weir_span lines)
+{
+	weir_answer answer = answer_of(reply);
+	answer.lines = lines;
+	request->over = reply->over;
+	request->over_arg = reply->over_arg;
+	send_answer(request, &answer);
 }
 
 void weir_request_answer(weir_request *request, const weir_reply *reply)
 {
-	send_answer(request, reply, (weir_span){0});
+	send_reply(request, reply, (weir_span){0});
 }
 
-void weir_request_answer_lines(weir_request *request, const weir_reply *reply, weir_span lines)
+void weir_request_answer_lines(weir_request *request, weir_answer *answer)
 {
-	send_answer(request, reply, lines);
+	send_answer(request, answer);
 }
 
 static const weir_reply internal_error = {.status = 500};
@@ -174,8 +179,8 @@ int weir_request_reply_prepared(weir_request *request, const weir_prepared *prep
 	if (!weir_request_settle_with(request, reply))
 		return weir_error_set(-EINVAL, "reply: a stage's queue has the request");
 	if (!sent_prepared(request, prepared))
-		send_answer(request, reply,
-			    (weir_span){prepared->head.at + line, prepared->head.length - line});
+		send_reply(request, reply,
+			   (weir_span){prepared->head.at + line, prepared->head.length - line});
 	return 0;
 }
 

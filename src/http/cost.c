@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Costs of requests: looked up before the offer, learnt from answers. control/costs.h has the table. */
+/* Costs of requests: looked up in the offer, learnt from answers. control/costs.h has the table. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

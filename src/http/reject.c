@@ -112,6 +112,7 @@ static inline weir_shed_head *head_of(const weir_request *request, const char *s
 	unsigned klass = request->klass;
 	weir_shed_head *head =
 		&loop->shed_heads[((uintptr_t)stage >> 4 ^ klass ^ why << 3) % WEIR_SHED_HEADS];
+	__asm__("" : "+r"(head)); /* or the compiler computes the place again for each use */
 	if (head->stage != stage || head->routes != routes || head->status != status ||
 	    head->klass != klass || head->why != why)
 		*head = (weir_shed_head){.stage = stage,

@@ -158,6 +158,11 @@ static inline const char *classify(weir_request *request, weir_found *ret_found)
 	return weir_path_decodes(path) && (routes->raw_paths || tidy_path(request)) ? NULL : bad_path;
 }
 
+static void estimate(weir_event *event)
+{
+	weir_request_estimate(weir_request_of(event));
+}
+
 void weir_request_offer(weir_request *request)
 {
 	weir_stage *stage = request->route->stage;
@@ -170,8 +175,7 @@ void weir_request_offer(weir_request *request)
 		return;
 	}
 	request->flags |= WEIR_REQUEST_OFFERED;
-	weir_request_estimate(request);
-	weir_verdict verdict = weir_offer(stage, &request->event);
+	weir_verdict verdict = weir_offer_priced(stage, &request->event, estimate);
 	/* An admitted request may be freed by now, or belong to anybody. */
 	if (verdict == WEIR_ADMITTED)
 		return;

@@ -105,6 +105,8 @@ typedef struct weir_afar {
 } weir_afar;
 
 struct weir_request {
+	/* everything in a new request, but for what weir_request_new sets, is zero from here ... */
+
 	/* ---- the owner's: whoever owns the event; home before the offer and after the answer ---- */
 	weir_event event; /* first */
 	weir_head_field *fields;
@@ -113,7 +115,6 @@ struct weir_request {
 	char *arena, *arena_end;
 	struct weir_request *next; /* in the loop's free list, or on its way home */
 
-	/* everything in a new request is zero from here ... */
 	weir_head head;   /* as weir_head_init leaves it */
 	const char *base; /* the head's bytes */
 	weir_span tidied; /* the path that was judged and is passed on; at is NULL: the path as sent */
@@ -283,7 +284,7 @@ void weir_request_log(weir_request *request);
 bool weir_request_settle(weir_request *request, unsigned status);
 /* The same with a handler's answer, which may start a session. */
 bool weir_request_settle_with(weir_request *request, const weir_reply *reply);
-/* cost.c: sets the event's cost, before the first offer. */
+/* cost.c: sets the event's cost, in the first offer. */
 void weir_request_estimate(weir_request *request);
 /* cost.c: learns from a good answer, just before the event is settled. On the thread that answers. */
 void weir_request_learn(weir_request *request);
@@ -305,8 +306,8 @@ int weir_request_begin_checked(weir_request *request, const weir_reply *reply, u
 int weir_request_reply_prepared(weir_request *request, const weir_prepared *prepared);
 /* Sends an answer from home. The event has been settled. */
 void weir_request_answer(weir_request *request, const weir_reply *reply);
-/* The same with fields and Content-Length as HTTP/1 writes them, instead of fields; at NULL: with fields. */
-void weir_request_answer_lines(weir_request *request, const weir_reply *reply, weir_span lines);
+/* The same with fields and Content-Length as HTTP/1 writes them, for a client of HTTP/1 only. */
+void weir_request_answer_lines(weir_request *request, weir_answer *answer);
 /* The same for a rejection by this stage. */
 void weir_request_turn_away(weir_request *request, weir_verdict why, const char *stage,
 			    uint64_t retry_after_ns);

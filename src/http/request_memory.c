@@ -8,7 +8,6 @@
 
 #define FREE_KEPT 256 /* blocks kept for the next requests: about 1 MB */
 
-#define FIRST_ZERO  offsetof(weir_request, head)
 #define BEHIND_ZERO offsetof(weir_request, loop)
 
 static weir_request *take_block(weir_http_loop *loop)
@@ -18,7 +17,7 @@ static weir_request *take_block(weir_http_loop *loop)
 		return weir_mem_zalloc(loop->request_bytes);
 	loop->free = request->next;
 	loop->free_count--;
-	weir_clear((char *)request + FIRST_ZERO, BEHIND_ZERO - FIRST_ZERO);
+	weir_clear(request, BEHIND_ZERO);
 	return request;
 }
 

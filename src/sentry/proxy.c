@@ -104,8 +104,7 @@ static int try_backend(weir_exchange *exchange, bool fresh)
 		request.framing = weir_request_body_length(exchange->request) == WEIR_UNKNOWN_LENGTH
 					  ? WEIR_BODY_CHUNKED
 					  : WEIR_BODY_LENGTH;
-	request.head = weir_proxy_head(exchange);
-	if (request.head == NULL) {
+	if (!weir_proxy_head(exchange, &request)) {
 		weir_origin_give(exchange->backend);
 		return -ENOMEM;
 	}

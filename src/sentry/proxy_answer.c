@@ -298,6 +298,14 @@ static weir_span lines_of(const weir_exchange *exchange, const weir_call_answer 
 	return lines;
 }
 
+/* Nothing of a session is in it: see is_as_sent. */
+static void answer_as_sent(weir_exchange *exchange, weir_answer *answer)
+{
+	weir_exchange_let_go(exchange);
+	if (weir_request_settle(exchange->request, answer->status))
+		weir_request_answer_lines(exchange->request, answer);
+}
+
 static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf *buf, size_t offset,
 		       size_t length)
 {
@@ -310,15 +318,23 @@ static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf
 	}
 	char room[LINES_ROOM];
 	weir_span lines = lines_of(exchange, answer, length, room);
+	note_backend(exchange);
+	weir_exchange_read_reports(exchange, answer);
+	if (lines.at != NULL) {
+		weir_answer as_sent = {.status = answer->head->status,
+				       .lines = lines,
+				       .length = length,
+				       .buf = buf,
+				       .offset = offset};
+		answer_as_sent(exchange, &as_sent);
+		return;
+	}
 	weir_reply reply = {.status = answer->head->status,
 			    .fields = fields,
-			    .field_count =
-				    lines.at == NULL ? client_fields(exchange, answer, false, fields) : 0,
+			    .field_count = client_fields(exchange, answer, false, fields),
 			    .buf = buf,
 			    .offset = offset,
 			    .length = length};
-	note_backend(exchange);
-	weir_exchange_read_reports(exchange, answer);
 	if (exchange->backend->at.h2)
 		note_grpc(exchange, answer, true);
 	weir_exchange_let_go(exchange);
@@ -329,7 +345,7 @@ static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf
 	}
 	/* Like weir_request_reply, without the checks that the parser has made. */
 	if (weir_request_settle_with(request, &reply))
-		weir_request_answer_lines(request, &reply, lines);
+		weir_request_answer(request, &reply);
 }
 
 static void call_head(weir_call *call, const weir_call_answer *answer)

@@ -420,7 +420,18 @@ weir_forwarded weir_proxy_forwarded(const weir_exchange *exchange)
 	return forwarded == WEIR_FORWARDED_APPEND && !trusted ? WEIR_FORWARDED_REPLACE : forwarded;
 }
 
-weir_buf *weir_proxy_head(const weir_exchange *exchange)
+/* Room for a head: where it is sent from, or in a buffer, which is the call's head then. NULL: out of memory. */
+static char *place_of(weir_call_request *call, const weir_exchange *exchange, size_t most)
+{
+	weir_upstream *upstream = exchange->thread->upstream;
+	char *place = call->fresh ? NULL : weir_call_place(upstream, exchange->backend, most);
+	if (place != NULL)
+		return place;
+	call->head = weir_upstream_buf(upstream, most);
+	return call->head != NULL ? (char *)call->head->data : NULL;
+}
+
+bool weir_proxy_head(const weir_exchange *exchange, weir_call_request *call)
 {
 	const weir_request *request = exchange->request;
 	writer w;
@@ -430,17 +441,20 @@ weir_buf *weir_proxy_head(const weir_exchange *exchange)
 	w.edits = exchange->thread->proxy->options.request_edits;
 	w.unwanted = unwanted_ids(exchange, w.forwarded);
 	look(&w.from, request->base, request->fields, request->head.field_count);
-	weir_buf *buf = weir_upstream_buf(exchange->thread->upstream, bound(&w));
-	if (buf == NULL)
-		return NULL;
-	w.to = (char *)buf->data;
+	char *place = place_of(call, exchange, bound(&w));
+	if (place == NULL)
+		return false;
+	w.to = place;
 	if (request->head.version == 20)
 		put_each(&w);
 	else
 		put_runs(&w);
 	put_extra(&w);
-	buf->length = (uint32_t)(w.to - (char *)buf->data);
-	return buf;
+	if (call->head != NULL)
+		call->head->length = (uint32_t)(w.to - place);
+	else
+		call->placed = (size_t)(w.to - place);
+	return true;
 }
 
 /* ---- to the client ---- */

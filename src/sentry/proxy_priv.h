@@ -168,8 +168,11 @@ char *weir_proxy_put_hop(const weir_request *request, char *to);
 
 /* ---- proxy_head.c ---- */
 
-/* The head for the backend, in a buffer of its own; NULL: out of memory. */
-weir_buf *weir_proxy_head(const weir_exchange *exchange);
+/*
+ * Writes the head for the backend: where it will be sent from, if the call may use a kept connection, or into a buffer
+ * that the caller unrefs. false: out of memory.
+ */
+bool weir_proxy_head(const weir_exchange *exchange, weir_call_request *call);
 /* What becomes of the fields that say who asked, for this request. */
 weir_forwarded weir_proxy_forwarded(const weir_exchange *exchange);
 /* Whether a trailer of the request with this name is passed on. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "http/h1_text.h"
@@ -295,7 +296,7 @@ weir_call *weir_upstream_part(weir_upstream_conn *conn)
 }
 
 /* Most heads are small; then a copy is cheaper than a queue. */
-static int send_head(weir_link *link, weir_buf *head)
+static int send_buf(weir_link *link, weir_buf *head)
 {
 	char *place = head->length <= WEIR_H1_COPY_MOST ? weir_link_reserve(link, head->length) : NULL;
 	if (place == NULL)
@@ -305,14 +306,30 @@ static int send_head(weir_link *link, weir_buf *head)
 	return 0;
 }
 
+char *weir_call_place(const weir_upstream *upstream, const weir_origin *backend, size_t most)
+{
+	const weir_upstream_lane *lane = lane_at(upstream, backend->index);
+	return lane != NULL && lane->newest != NULL ? weir_link_reserve(&lane->newest->link, most) : NULL;
+}
+
+/* 0, or a negative errno if the connection is ending. */
+static int send_head(weir_link *link, const weir_call_request *request)
+{
+	if (request->placed == 0)
+		return send_buf(link, request->head);
+	weir_link_commit(link, request->placed);
+	return 0;
+}
+
 /* A kept connection that still takes bytes, with the head sent; NULL: none. */
-static weir_upstream_conn *use_kept(weir_upstream_lane *lane, weir_call *call, weir_buf *head)
+static weir_upstream_conn *use_kept(weir_upstream_lane *lane, weir_call *call,
+				    const weir_call_request *request)
 {
 	weir_upstream_conn *conn;
 	while ((conn = lane->newest) != NULL) {
 		weir_upstream_take_idle(conn);
 		/* It may have died in this turn, before we were told. */
-		if (send_head(&conn->link, head) == 0) {
+		if (send_head(&conn->link, request) == 0) {
 			conn->call = call;
 			call->conn = conn;
 			conn->state = WEIR_UPSTREAM_BUSY;
@@ -330,7 +347,7 @@ static int start(weir_upstream *upstream, weir_upstream_lane *lane, weir_call *c
 {
 	if (lane->backend->at.h2)
 		return weir_upstream_h2_start(upstream, lane, call, request);
-	weir_upstream_conn *conn = request->fresh ? NULL : use_kept(lane, call, request->head);
+	weir_upstream_conn *conn = request->fresh ? NULL : use_kept(lane, call, request);
 	if (conn != NULL) {
 		WEIR_COUNT(lane->counts.calls, !call->probe);
 		WEIR_COUNT(lane->counts.reused, !call->probe);
@@ -349,12 +366,13 @@ int weir_call_start(weir_upstream *upstream, weir_call *call, const weir_call_op
 		    const weir_call_request *request)
 {
 	weir_upstream_lane *lane = lane_at(upstream, backend->index);
-	*call = (weir_call){.ops = ops,
-			    .started_ns = weir_loop_time(upstream->loop),
-			    .method = (uint8_t)request->method,
-			    .framing = (uint8_t)request->framing,
-			    .upgrade = request->upgrade,
-			    .probe = request->probe};
+	weir_clear(call, sizeof(*call));
+	call->ops = ops;
+	call->started_ns = weir_loop_time(upstream->loop);
+	call->method = (uint8_t)request->method;
+	call->framing = (uint8_t)request->framing;
+	call->upgrade = request->upgrade;
+	call->probe = request->probe;
 	if (lane == NULL)
 		lane = make_lane(upstream, backend->index);
 	if (lane == NULL) {

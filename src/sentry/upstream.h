@@ -149,7 +149,14 @@ typedef struct weir_call_request {
 	bool fresh;     /* not on a kept connection */
 	bool probe;     /* a health check: takes no place, is not counted, does not affect the fleet */
 	weir_buf *head; /* request line and fields, complete; a reference is taken */
+	size_t placed;  /* or it has so many bytes, in the place from weir_call_place; 0: it is a buffer */
 } weir_call_request;
+
+/*
+ * Where the head of the next call to this backend can be written without being copied: in the output of a kept connection.
+ * It has room for so many bytes, until anything else is called. NULL: it must be in a buffer.
+ */
+char *weir_call_place(const weir_upstream *upstream, const weir_origin *backend, size_t most);
 
 /*
  * Makes the call. Calls nothing before it returns, except ready if a kept connection is used. The caller has

@@ -3,6 +3,7 @@
 
 void weir_event_init(weir_event *event, unsigned klass)
 {
+	*event = (weir_event){0};
 	weir_event_make(event, klass);
 }
 

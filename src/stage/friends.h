@@ -32,13 +32,13 @@ static inline enum weir_event_state weir_event_state(const weir_event *event)
 	return (enum weir_event_state)__atomic_load_n(&event->state, __ATOMIC_RELAXED);
 }
 
-/* As weir_event_init, without a call: one is made for each request. */
+/* As weir_event_init, without a call, of memory that is zero: one is made for each request. */
 static inline void weir_event_make(weir_event *event, unsigned klass)
 {
-	*event = (weir_event){.magic = WEIR_EVENT_MAGIC,
-			      .state = WEIR_EVENT_FREE,
-			      .klass = klass < WEIR_CLASSES ? (uint8_t)klass : UINT8_MAX,
-			      .home = WEIR_ANYWHERE};
+	event->magic = WEIR_EVENT_MAGIC;
+	event->state = WEIR_EVENT_FREE;
+	event->klass = klass < WEIR_CLASSES ? (uint8_t)klass : UINT8_MAX;
+	event->home = WEIR_ANYWHERE;
 }
 
 /* The stage that has the event; it has been admitted and not settled. */
@@ -51,6 +51,11 @@ bool weir_stage_out_of_reach(const weir_stage *stage, weir_report *ret_report);
 
 /* ---- offers, any thread ---- */
 
+/*
+ * As weir_offer, for an event whose cost is not known yet: price sets it, and perhaps GUESSED, on this thread. It is
+ * called before the law is asked or, if the law ignores costs, only if that admits the event.
+ */
+weir_verdict weir_offer_priced(weir_stage *stage, weir_event *event, void (*price)(weir_event *event));
 /* As weir_offer, but the offerer does the work: an admitted event is HELD at once, on any kind of domain. */
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event);
 /* Counts an offer that a bound of the offerer's own refuses; returns the reason. */

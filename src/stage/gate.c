@@ -352,7 +352,8 @@ bool weir_stage_out_of_reach(const weir_stage *stage, weir_report *ret_report)
 	return false;
 }
 
-static double quality_of(weir_gate *gate, unsigned klass)
+/* One for each thread. */
+static __attribute__((noinline)) double quality_of_all(weir_gate *gate, unsigned klass)
 {
 	double least = 1;
 	for (uint32_t i = 0; i < gate->states; i++) {
@@ -365,19 +366,24 @@ static double quality_of(weir_gate *gate, unsigned klass)
 static inline double quality_now(const weir_stage *stage, unsigned klass)
 {
 	weir_gate *gate = weir_stage_gate(stage);
-	bool any = gate != NULL && gate->law->quality != NULL && klass < WEIR_CLASSES;
-	return any ? quality_of(gate, klass) : 1;
+	if (gate == NULL || gate->law->quality == NULL || klass >= WEIR_CLASSES)
+		return 1;
+	return gate->states == 1 ? gate->law->quality(gate->state, klass) : quality_of_all(gate, klass);
 }
 
-double weir_stage_quality(const weir_stage *stage, unsigned klass)
+/* For a thread of no domain. */
+static __attribute__((noinline)) double quality_outside(const weir_stage *stage, unsigned klass)
 {
-	const weir_thread *self = weir_thread_in(stage->world);
-	if (__builtin_expect(self != NULL, 1))
-		return quality_now(stage, klass);
 	unsigned side = weir_outsider_enter(stage->world, NULL);
 	double quality = quality_now(stage, klass);
 	weir_outsider_leave(stage->world, NULL, side);
 	return quality;
+}
+
+double weir_stage_quality(const weir_stage *stage, unsigned klass)
+{
+	return weir_thread_in(stage->world) != NULL ? quality_now(stage, klass)
+						    : quality_outside(stage, klass);
 }
 
 static bool nothing_waits(const weir_stage *stage)

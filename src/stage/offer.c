@@ -331,30 +331,73 @@ static inline weir_verdict run_started(weir_lane *lane, weir_thread *self, weir_
 	return weir_offer_admitted();
 }
 
-weir_verdict weir_offer(weir_stage *stage, weir_event *event)
+/* Runs or queues what its law has admitted. */
+static inline weir_verdict take_plain(weir_lane *lane, weir_thread *self, weir_gate *gate, weir_event *event,
+				      uint32_t waiting)
+{
+	uint64_t now_ns = weir_offer_last.offer.ask.now_ns;
+	if (must_wait(lane, gate, event->klass, waiting) || must_queue(lane, self, now_ns))
+		return queue_plain(lane, self, gate, event);
+	if (gate->law->start != NULL)
+		return run_started(lane, self, gate, event, now_ns);
+	return run_plain(lane->stage, lane, self, event, gate->number, now_ns);
+}
+
+/* Asks the law before the cost is known. */
+static inline weir_verdict offer_unpriced(weir_lane *lane, weir_thread *self, weir_gate *gate,
+					  weir_event *event, uint32_t waiting, void (*price)(weir_event *))
+{
+	weir_verdict verdict = ask_plain(lane, gate, event, waiting, plain_now(self));
+	if (verdict != WEIR_ADMITTED)
+		return shed_plain(lane, self, gate, event, verdict);
+	price(event);
+	weir_offer_last.offer.ask.cost = event->cost;
+	return take_plain(lane, self, gate, event, waiting);
+}
+
+/* The long way. */
+static __attribute__((noinline)) weir_verdict offer_any(weir_stage *stage, weir_event *event,
+							weir_thread *self, void (*price)(weir_event *))
+{
+	if (price != NULL)
+		price(event);
+	return self != NULL ? weir_offer_one(stage, event, self, false) : offer_from_outside(stage, event);
+}
+
+/* price NULL: the cost is known. */
+static inline weir_verdict offer(weir_stage *stage, weir_event *event, void (*price)(weir_event *))
 {
 	weir_thread *self = weir_thread_in(stage->world);
 	if (__builtin_expect(self == NULL, 0))
-		return offer_from_outside(stage, event);
+		return offer_any(stage, event, NULL, price);
 	weir_lane *lane = weir_offer_lane(stage, self, event->home);
 	weir_gate *gate = weir_stage_gate(stage);
 	uint32_t waiting = atomic_load_explicit(&lane->waiting, memory_order_relaxed);
 	if (!weir_event_plain(event) || !lane_is_plain(lane, self) ||
 	    (waiting != 0 && (gate == NULL || gate->law->wants_pool)) ||
 	    (gate != NULL && atomic_load_explicit(&gate->special, memory_order_acquire)))
-		return weir_offer_one(stage, event, self, false);
+		return offer_any(stage, event, self, price);
+	if (price != NULL && gate != NULL && gate->law->ignores_cost)
+		return offer_unpriced(lane, self, gate, event, waiting, price);
+	if (price != NULL)
+		price(event);
 	uint64_t now_ns = plain_now(self);
 	if (gate == NULL)
 		return must_queue(lane, self, now_ns) ? weir_offer_one(stage, event, self, false)
 						      : run_plain(stage, lane, self, event, 0, now_ns);
 	weir_verdict verdict = ask_plain(lane, gate, event, waiting, now_ns);
-	if (verdict != WEIR_ADMITTED)
-		return shed_plain(lane, self, gate, event, verdict);
-	if (must_wait(lane, gate, event->klass, waiting) || must_queue(lane, self, now_ns))
-		return queue_plain(lane, self, gate, event);
-	if (gate->law->start != NULL)
-		return run_started(lane, self, gate, event, now_ns);
-	return run_plain(stage, lane, self, event, gate->number, now_ns);
+	return verdict == WEIR_ADMITTED ? take_plain(lane, self, gate, event, waiting)
+					: shed_plain(lane, self, gate, event, verdict);
+}
+
+weir_verdict weir_offer(weir_stage *stage, weir_event *event)
+{
+	return offer(stage, event, NULL);
+}
+
+weir_verdict weir_offer_priced(weir_stage *stage, weir_event *event, void (*price)(weir_event *event))
+{
+	return offer(stage, event, price);
 }
 
 /* ---- one that its offerer works on ---- */

@@ -413,6 +413,75 @@ static void most_events_take_the_short_way(void **state)
 	assert_false(weir_event_plain(&event));
 }
 
+/* ---- costs that are found out in the offer ---- */
+
+static struct {
+	weir_verdict verdict;
+	uint64_t asked; /* the cost that the law has seen */
+	unsigned priced;
+} weighed;
+
+static weir_verdict weigh(void *state, const weir_ask *ask)
+{
+	weighed.asked = ask->cost;
+	return weighed.verdict;
+}
+
+static const weir_admission_law weighing = {.name = "weighing", .admit = weigh};
+static const weir_admission_law ignoring = {.name = "ignoring", .admit = weigh, .ignores_cost = true};
+
+static void price(weir_event *event)
+{
+	weighed.priced++;
+	event->cost = 7;
+}
+
+static void offer_unpriced(struct probe *probe, struct job *job)
+{
+	struct job *next = job->data;
+	next->why = weir_offer_priced(probe->next, &next->event, price);
+	weir_done(&job->event);
+}
+
+/* By a handler on the thread of the stage, which is the short way, or from outside. */
+static void check_priced(const weir_admission_law *law, bool inside, weir_verdict verdict, uint64_t asked,
+			 unsigned priced)
+{
+	struct plugged p;
+	struct probe from = {.each = offer_unpriced};
+	struct job jobs[2];
+	weighed.verdict = verdict;
+	weighed.priced = 0;
+	plugged_open(&p, WEIR_REACTOR, (weir_stage_options){.capacity = 4});
+	plugged_release(&p);
+	probe_open(&from, p.stage->domain, (weir_stage_options){.name = "from"});
+	from.next = p.stage;
+	must(weir_stage_admission(p.stage, law, NULL));
+	jobs_init(jobs, 2, 0);
+	jobs[0].data = &jobs[1];
+	if (inside)
+		assert_int_equal(weir_offer(from.stage, &jobs[0].event), WEIR_ADMITTED);
+	else
+		jobs[1].why = weir_offer_priced(p.stage, &jobs[1].event, price);
+	world_run(p.world, WEIR_NS_PER_MS);
+	assert_int_equal(jobs[1].why, verdict);
+	assert_int_equal(jobs[1].handled, verdict == WEIR_ADMITTED);
+	assert_int_equal(weighed.asked, asked);
+	assert_int_equal(weighed.priced, priced);
+	assert_int_equal(jobs[1].event.cost, 7 * priced);
+	plugged_end(&p);
+}
+
+static void a_cost_is_found_out_once_before_anybody_needs_it(void **state)
+{
+	check_priced(&weighing, true, WEIR_ADMITTED, 7, 1);
+	check_priced(&weighing, true, WEIR_SHED_RATE, 7, 1);
+	check_priced(&ignoring, true, WEIR_ADMITTED, 0, 1);
+	check_priced(&ignoring, true, WEIR_SHED_RATE, 0, 0);
+	check_priced(&ignoring, false, WEIR_ADMITTED, 7, 1);
+	check_priced(&ignoring, false, WEIR_SHED_RATE, 7, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -432,6 +501,7 @@ int main(void)
 		CHECK_TEST(a_drain_sheds_newcomers_but_finishes_what_is_inside),
 		CHECK_TEST(the_first_offer_fills_in_when_the_event_entered),
 		CHECK_TEST(most_events_take_the_short_way),
+		CHECK_TEST(a_cost_is_found_out_once_before_anybody_needs_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

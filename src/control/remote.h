@@ -4,7 +4,7 @@
 
 /*
  * The state of `adaptive-remote`, for its parts: parameters and the law itself (adaptive_remote.c), who is
- * admitted (remote_admit.c), requests in the backend (remote_serve.c), the evidence (remote_evidence.c, remote_probe.c, remote_told.c), the
+ * admitted (remote_admit.c), requests in the backend (remote_serve.c), the evidence (remote_evidence.c, remote_cope.c, remote_probe.c, remote_told.c), the
  * tick (remote_tick.c), reports and the warm start (remote_report.c). `value` embeds it and shares all but
  * the decision. docs/laws/adaptive-remote.md explains the law; this is its vocabulary.
  *
@@ -29,9 +29,9 @@
  *  gamma      the tail: completions during a request's stay over the number it met, at a high quantile
  *  beta       the factor on the limit that keeps few enough requests late
  *  own        the time of requests of a kind on an unloaded backend, at the target's percentile
- *  bad        late or refused
- *  spell      the time since the backend last had no more than the highest calm level, with the limit in force
- *  lenient    so few were bad, lately and in this spell, that requests may come in above the limit
+ *  drained    no more inside than the highest calm level
+ *  spell      the time since the backend was last drained
+ *  lenient    no more come than the backend is known to cope with (remote_cope.c): requests may come in above the limit
  *
  * Times are compared as logarithms of nanoseconds, because ratios matter.
  *
@@ -201,8 +201,15 @@ typedef struct weir_remote {
 	double silent_share;             /* of the answers, those whose times say nothing */
 	double rate, rate_ln, rate_seen; /* requests per second; the sum from which it is computed */
 	uint64_t present_ns[WEIR_CLASSES], busy_ns, grown_ns;
-	bool pressed;                /* since the last tick some did not fit: refused, or above the limit */
-	double bad_share, spell_bad; /* of the answers and refusals; how many in this spell */
+	bool pressed; /* since the last tick some did not fit: refused, or above the limit */
+	/* what the backend copes with (remote_cope.c) */
+	struct {
+		double came, s;            /* of this stretch: requests offered, seconds */
+		bool pressed;              /* some did not fit in it */
+		double rate;               /* per second; 0: unknown */
+		double excess;             /* requests offered beyond that */
+		double spell_s, spell_bad; /* late or refused in this spell */
+	} cope;
 	/* how many requests the backend gets */
 	double cap_now, cap_answers;
 	uint64_t cap_ns, answered_ns, timely_ns;
@@ -274,8 +281,11 @@ bool weir_remote_seen_with_fewer(const weir_remote *r, unsigned at, double least
 /* Returns whether a backend that seemed to keep up turned out to be saturated. answers: since the last tick. */
 bool weir_remote_probe(weir_remote *r, const weir_sample *sample, uint32_t answers);
 
-/* Of those answered and refused since the last tick, so many were bad: whether it is lenient from now on. */
-void weir_remote_learn_lenient(weir_remote *r, double bad, double all);
+/*
+ * Within so many seconds so many were offered, and so many late or refused: learns what the backend copes with, and whether the law
+ * is lenient from now on.
+ */
+void weir_remote_learn_cope(weir_remote *r, double came, double bad, double s);
 
 /* Counts requests that are admitted. */
 void weir_remote_enter_queue(weir_remote *r, unsigned klass, uint32_t count);

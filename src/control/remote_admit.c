@@ -2,21 +2,15 @@
 /*
  * `adaptive-remote`: who is admitted. remote.h defines the terms, docs/laws/adaptive-remote.md explains the
  * rule.
- *
- *  lenient    An unsaturated backend has long queues, too, and drains them. So requests come in above the limit while
- *             fewer are bad than may be late, and while the backend still drains: 64 bad ones without that are no chance
  */
 #include <math.h>
 
 #include "control/remote.h"
 
 /* Part of the limit for a request that had spent its target before it came here. */
-#define LEFT_LEAST    .125
-#define DUE_BURST     4     /* up to this many unused starts of a minimum may be made up for */
-#define ABOVE_LEAST   8.    /* requests that a credit may admit above the limit, however small the limit is */
-#define LENIENT_LEAST 32.   /* the same, while it is lenient */
-#define BAD_OVER      2000. /* answers and refusals of which a share may be bad */
-#define SPELL_MOST    64.   /* bad ones, until the backend drains */
+#define LEFT_LEAST  .125
+#define DUE_BURST   4  /* up to this many unused starts of a minimum may be made up for */
+#define ABOVE_LEAST 8. /* requests that a credit may admit above the limit, however small the limit is */
 
 /* Takes one start of a class's minimum, if one is due. */
 static bool take_due(weir_remote *r, unsigned klass, uint64_t now_ns)
@@ -92,22 +86,10 @@ bool weir_remote_is_calm(const weir_remote *r, uint32_t more)
 	return inside <= (int64_t)atomic_load_explicit(&r->floor, memory_order_relaxed);
 }
 
-void weir_remote_learn_lenient(weir_remote *r, double bad, double all)
+/* Above the limit, as long as no more come than the backend is known to cope with. */
+static bool take_above(weir_remote *r, const weir_ask *ask)
 {
-	bool spell = atomic_load_explicit(&r->limited, memory_order_relaxed) && !weir_remote_is_calm(r, 0);
-	if (all > 0)
-		r->bad_share += (1 - pow(1 - 1 / BAD_OVER, all)) * (bad / all - r->bad_share);
-	r->spell_bad = spell ? r->spell_bad + bad : 0;
-	atomic_store_explicit(&r->lenient,
-			      !r->mix_changes && r->bad_share < 1 - r->quantile && r->spell_bad <= SPELL_MOST,
-			      memory_order_relaxed);
-}
-
-/* Takes one of the places above the limit, if there are any. */
-static bool take_above(weir_remote *r, const weir_ask *ask, double ahead, double room)
-{
-	if (!atomic_load_explicit(&r->lenient, memory_order_relaxed) ||
-	    ahead + ask->count > room + fmax(room, LENIENT_LEAST))
+	if (!atomic_load_explicit(&r->lenient, memory_order_relaxed))
 		return false;
 	atomic_fetch_add_explicit(&r->above, ask->count, memory_order_relaxed);
 	return true;
@@ -124,7 +106,7 @@ static bool fits(weir_remote *r, const weir_ask *ask, unsigned klass, uint32_t l
 		weir_remote_earn(r, ask->count);
 		return true;
 	}
-	if (take_above(r, ask, ahead, room) ||
+	if (take_above(r, ask) ||
 	    (ahead <= room + fmax(room, ABOVE_LEAST) && weir_remote_spend(r, klass, ask->count)))
 		return true;
 	weir_remote_note(r, klass, ahead + ask->count, room);

@@ -51,6 +51,7 @@ struct news {
 	double s;
 	uint32_t answers, judged, usual, silent, rated, slowed[WEIR_REMOTE_MARKS], late, plainly_late, shed,
 		telling, telling_late;
+	double came;                /* offered */
 	double rates_ln, backend_s; /* sums */
 	double target_s;            /* of the class with the shortest */
 };
@@ -132,6 +133,7 @@ static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 		uint32_t shed = since(&r->shed[k], &r->seen_shed[k]);
 		news->shed += shed;
 		shedding |= (uint32_t)(shed != 0) << k;
+		news->came += (double)sample->klass[k].offered;
 		if (sample->klass[k].offered != 0)
 			r->present_ns[k] = sample->now_ns;
 	}
@@ -434,7 +436,9 @@ static void publish(weir_remote *r, const weir_sample *sample, const struct news
 	else if (r->late_share > HOPELESS) /* many more are late already than may be */
 		atomic_store_explicit(&r->credit, 0, memory_order_relaxed);
 	bool spent = atomic_load_explicit(&r->credit, memory_order_relaxed) < 1000;
-	atomic_store_explicit(&r->strict, limited && spent && r->late_share > LATE_TIMES * (1 - r->quantile),
+	atomic_store_explicit(&r->strict,
+			      limited && spent && r->late_share > LATE_TIMES * (1 - r->quantile) &&
+				      !atomic_load_explicit(&r->lenient, memory_order_relaxed),
 			      memory_order_relaxed);
 	if (limited && !atomic_load_explicit(&r->limited, memory_order_relaxed))
 		atomic_store_explicit(&r->limited_ns, sample->now_ns, memory_order_relaxed);
@@ -455,7 +459,7 @@ void weir_remote_tick(void *state, const weir_sample *sample)
 	gather(r, sample, &news);
 	learn_kinds(r, &news, sample->now_ns);
 	learn_averages(r, &news);
-	weir_remote_learn_lenient(r, (double)news.late + news.shed, (double)news.judged + news.shed);
+	weir_remote_learn_cope(r, news.came, (double)news.late + news.shed, news.s);
 	learn_beta(r, &news);
 	bool congested =
 		weir_remote_evidence(r, sample->now_ns, sample->waiting == 0, news.usual, news.slowed);

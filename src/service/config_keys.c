@@ -78,7 +78,8 @@ static const weir_key listen_keys[] = {
 static const weir_key admin_keys[] = {
 	ROW("token-file", PATH, token_file, NULL,
 	    "The first line of this file is the token. It is required for changes, and for reading if the "
-	    "address is not loopback"),
+	    "address is not loopback",
+	    .flags = WEIR_KEY_TOKEN),
 	ROW("host", TEXTS, hosts, NULL,
 	    "Host names that requests may use, besides localhost and addresses. Other names are refused"),
 	ROW("page", SWITCH, page, "on", "Serves the live page at /", LIVE),

@@ -170,7 +170,7 @@ typedef struct weir_config_limits {
 	weir_block_head head;
 	weir_http_limits http;
 	bool shed_details;
-	bool server_timing, load_metrics;
+	bool server_timing, load_metrics, server_field;
 	unsigned paths; /* weir_config_paths */
 } weir_config_limits;
 

@@ -225,6 +225,9 @@ static const weir_key limits_keys[] = {
 	    BETWEEN(.001, 1), LIVE),
 	ROW("shed-details", SWITCH, shed_details, "on",
 	    "Tells rejected clients the reason, with the names of stages, in the field Weir-Shed"),
+	ROW("server-field", SWITCH, server_field, "on",
+	    "Answers have the field 'Server: weir', instead of that of a backend's server; off: they have "
+	    "none"),
 	ROW("server-timing", SWITCH, server_timing, "off",
 	    "Tells in the field Server-Timing how long a request waited for its turn and, from pools of "
 	    "threads, its processor time, for a sentry in front"),

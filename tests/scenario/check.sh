@@ -48,6 +48,11 @@ expect 1 "/bad2.conf:1: level: '8': must be from 0 to 7" "$folder/bad.conf"
 expect 1 '^[^ ]*/bad.conf: 4 errors$' "$folder/bad.conf"
 expect 1 'nowhere.conf: No such file' "$folder/nowhere.conf"
 
+# A key of another block is told where it belongs.
+printf 'route "x" { demo = bottleneck\n request-id = on\n user = nobody }\n' >"$folder/elsewhere.conf"
+expect 1 "/elsewhere.conf:2: route has no key 'request-id'; it belongs in a block backend$" "$folder/elsewhere.conf"
+expect 1 "/elsewhere.conf:3: route has no key 'user'; it belongs in a block listen or process$" "$folder/elsewhere.conf"
+
 expect 2 'name a configuration'
 expect 2 "unexpected argument 'b'" a b
 expect 2 "unexpected argument '--frobnicate'" --frobnicate

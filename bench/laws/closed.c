@@ -105,9 +105,10 @@ static weir_judgement run(const struct closed_cell *cell, const char *law)
 void closed_cell_run(const struct closed_cell *cell, const char *law, struct closed_result *ret_result)
 {
 	weir_judgement seen = run(cell, law);
-	*ret_result = (struct closed_result){.shed = seen.shed,
-					     .useful = seen.good_per_s * cell->mean_ms / 1e3 / cell->workers,
-					     .kept = 1};
+	*ret_result =
+		(struct closed_result){.shed = seen.shed,
+				       .useful = seen.useful_per_s * cell->mean_ms / 1e3 / cell->workers,
+				       .kept = 1};
 	if (cell->healthy) {
 		ret_result->kept = seen.completed_per_s / run(cell, NULL).completed_per_s;
 		ret_result->holds = seen.shed <= SHED_MOST && ret_result->kept >= KEPT_LEAST;

@@ -54,6 +54,7 @@ enum {
 	WEIR_KEY_ALLOW = 4,      /* confinement allows the path and all below it */
 	WEIR_KEY_WRITTEN = 8,    /* it may be written; for a file, its folder as well */
 	WEIR_KEY_PER_CLASS = 16, /* for laws: an array of WEIR_CLASSES; "a = x" sets all, "a[2] = x" one */
+	WEIR_KEY_TOKEN = 32,     /* for files: the first line is a token */
 };
 
 typedef struct weir_key weir_key;

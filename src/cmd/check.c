@@ -53,7 +53,9 @@ static const weir_options table = {
 		"Reads FILE as serving does and shows what would run: listeners, routes in order with their\n"
 		"rules, classes, targets and laws. Or it shows everything that is wrong, with file and line; "
 		"then\n"
-		"the exit status is 1.\n",
+		"the exit status is 1. It looks whether a start could open what it opens, and makes and "
+		"changes\n"
+		"nothing.\n",
 	.groups = (const weir_option_group[]){{NULL, keys}, {NULL, NULL}},
 	.more = "The flags of the serving verbs override the file here, too:\n\n",
 };

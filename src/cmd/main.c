@@ -39,10 +39,39 @@ static const char *verb_name_at(const void *list, size_t at)
 	return weir_verbs[at] != NULL ? weir_verbs[at]->name : NULL;
 }
 
+/* What other programs call it, and what to do here. */
+static const struct {
+	const char *typed, *says;
+} habits[] = {
+	{"-v", "'weir version' shows the version"},
+	{"reload", "a running weir reads its configuration again on a signal: kill -HUP PID"},
+	{"stop", "a running weir answers what it has begun, and ends, on a signal: kill -TERM PID"},
+	{"restart", "a running weir hands over to a new one on a signal: kill -USR2 PID"},
+	{"upgrade", "a running weir hands over to a new one on a signal: kill -USR2 PID"},
+	{"start",
+	 "'weir sentry --to URL --p90 TIME' protects a service, 'weir serve --root DIR' serves files"},
+	{"run", "'weir sentry --to URL --p90 TIME' protects a service, 'weir serve --root DIR' serves files"},
+	{"proxy", "'weir sentry --to URL --p90 TIME' passes requests on to a service"},
+	{"status", "'weir top' shows what a running weir does"},
+	{"test", "'weir check FILE' says what is wrong with a configuration"},
+	{"-t", "'weir check FILE' says what is wrong with a configuration"},
+	{"bench", "'weir load URL' sends requests and measures"},
+};
+
+static const char *find_habit(const char *typed)
+{
+	for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++)
+		if (strcmp(typed, habits[i].typed) == 0)
+			return habits[i].says;
+	return NULL;
+}
+
 int weir_verb_unknown(const char *typed)
 {
-	const char *near = weir_text_nearest(typed, verb_name_at, NULL);
-	if (near != NULL)
+	const char *says = find_habit(typed), *near = weir_text_nearest(typed, verb_name_at, NULL);
+	if (says != NULL)
+		fprintf(stderr, "weir: there is no verb '%s'; %s\n", typed, says);
+	else if (near != NULL)
 		fprintf(stderr, "weir: there is no verb '%s'; did you mean '%s'?\n", typed, near);
 	else
 		fprintf(stderr, "weir: there is no verb '%s'; 'weir help' lists them\n", typed);

@@ -244,54 +244,72 @@ static void find_known(const char *usage, known_options *ret_known)
 	}
 }
 
-/* What other programs call it. The first that the help knows is suggested. */
-static const struct {
-	const char *typed, *ours;
-} habits[] = {
-	{"--config", "-c"},
-	{"-f", "-c"},
-	{"--conf", "-c"},
-	{"--port", "--listen"},
-	{"-p", "--listen"},
-	{"--bind", "--listen"},
-	{"-b", "--listen"},
-	{"--address", "--listen"},
-	{"-l", "--listen"},
-	{"--backend", "--to"},
-	{"--upstream", "--to"},
-	{"--server", "--to"},
-	{"--target", "--to"},
-	{"--proxy", "--to"},
-	{"--tls-cert", "--cert"},
-	{"--certificate", "--cert"},
-	{"--tls-key", "--key"},
-	{"--private-key", "--key"},
-	{"--workers", "--threads"},
-	{"-j", "--threads"},
-	{"-t", "--threads"},
-	{"-c", "--users"},
-	{"--concurrency", "--users"},
-	{"-z", "--duration"},
-	{"-d", "--duration"},
-	{"-H", "--header"},
-	{"-k", "--insecure"},
-	{"-R", "--rate"},
-	{"-q", "--rate"},
-	{"-m", "--method"},
-	{"-n", "--requests"},
-	{"--log", "--access-log"},
-	{"--dir", "--root"},
-	{"-T", "--timeout"},
+/* What other programs call it. The first that the help knows is suggested, by its name or in words. */
+typedef struct habit {
+	const char *typed, *ours, *says;
+} habit;
+
+#define AN_ARGUMENT "the address comes without an option, as 127.0.0.1:7777"
+
+static const habit habits[] = {
+	{"--config", "-c", NULL},
+	{"-f", "-c", NULL},
+	{"--conf", "-c", NULL},
+	{"--port", "--listen", NULL},
+	{"--port", "[ADDR:PORT]", AN_ARGUMENT},
+	{"-p", "--listen", NULL},
+	{"-p", "[ADDR:PORT]", AN_ARGUMENT},
+	{"--bind", "--listen", NULL},
+	{"-b", "--listen", NULL},
+	{"--address", "--listen", NULL},
+	{"--address", "[ADDR:PORT]", AN_ARGUMENT},
+	{"--admin", "[ADDR:PORT]", AN_ARGUMENT},
+	{"--host", "[ADDR:PORT]", AN_ARGUMENT},
+	{"-l", "--listen", NULL},
+	{"--backend", "--to", NULL},
+	{"--upstream", "--to", NULL},
+	{"--server", "--to", NULL},
+	{"--target", "--to", "write the target as --p90 200ms, and the service as --to URL"},
+	{"--target", "--p90", NULL},
+	{"--proxy", "--to", NULL},
+	{"--tls-cert", "--cert", NULL},
+	{"--certificate", "--cert", NULL},
+	{"--tls-key", "--key", NULL},
+	{"--private-key", "--key", NULL},
+	{"--workers", "--threads", NULL},
+	{"-j", "--threads", NULL},
+	{"-t", "--threads", NULL},
+	{"-c", "--users", NULL},
+	{"--concurrency", "--users", NULL},
+	{"-z", "--duration", NULL},
+	{"-d", "--body",
+	 "a body is --body TEXT or --body @FILE, and how long to send is --duration 10s or -z 10s"},
+	{"-d", "--duration", NULL},
+	{"-D", "--body", "a body from a file is --body @FILE"},
+	{"-H", "--header", NULL},
+	{"-k", "--insecure", NULL},
+	{"-R", "--rate", NULL},
+	{"-q", "--rate", NULL},
+	{"-m", "--method", NULL},
+	{"-n", "--requests", NULL},
+	{"--log", "--access-log", NULL},
+	{"--dir", "--root", NULL},
+	{"-T", "--timeout", NULL},
 };
 
-static const char *find_habit(const char *typed, const char *usage)
+/* An option has a line of its own; an argument is in the line of usage. */
+static bool has(const char *usage, const char *ours)
 {
 	char line[32];
-	for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++) {
-		snprintf(line, sizeof(line), "\n  %s ", habits[i].ours);
-		if (strcmp(typed, habits[i].typed) == 0 && strstr(usage, line) != NULL)
-			return habits[i].ours;
-	}
+	snprintf(line, sizeof(line), ours[0] == '-' ? "\n  %s " : " %s ", ours);
+	return strstr(usage, line) != NULL;
+}
+
+static const habit *find_habit(const char *typed, const char *usage)
+{
+	for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++)
+		if (strcmp(typed, habits[i].typed) == 0 && has(usage, habits[i].ours))
+			return &habits[i];
 	return NULL;
 }
 
@@ -302,9 +320,21 @@ static const char *find_option_for(const char *value, const char *usage)
 	const char *option = strstr(value, "://") != NULL                             ? "--to"
 			     : length > 5 && strcmp(value + length - 5, ".conf") == 0 ? "-c"
 										      : NULL;
-	char line[32];
-	snprintf(line, sizeof(line), "\n  %s ", option != NULL ? option : "");
-	return option != NULL && strstr(usage, line) != NULL ? option : NULL;
+	return option != NULL && has(usage, option) ? option : NULL;
+}
+
+/* What to write instead; all of them may be NULL. */
+static void print_hint(const char *program, const char *argument, const habit *known, const char *option,
+		       const char *near)
+{
+	if (option != NULL)
+		fprintf(stderr, "did you mean '%s %s'?\n", option, argument);
+	else if (known != NULL && known->says != NULL)
+		fprintf(stderr, "%s\n", known->says);
+	else if (known != NULL || near != NULL)
+		fprintf(stderr, "did you mean '%s'?\n", known != NULL ? known->ours : near);
+	else
+		fprintf(stderr, "see '%s --help'\n", program);
 }
 
 int weir_usage_unexpected(const char *program, void (*print)(const void *of, FILE *file), const void *of,
@@ -321,17 +351,12 @@ int weir_usage_unexpected(const char *program, void (*print)(const void *of, FIL
 		find_known(usage != NULL ? usage : "", &known);
 	}
 	snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(argument, "="), argument);
-	near = find_habit(typed, usage != NULL ? usage : "");
+	const habit *known_as = find_habit(typed, usage != NULL ? usage : "");
 	const char *option = find_option_for(argument, usage != NULL ? usage : "");
 	free(usage);
-	if (near == NULL && typed[0] == '-' && strlen(typed) > strlen("--"))
+	if (typed[0] == '-' && strlen(typed) > strlen("--"))
 		near = weir_text_nearest(typed, known_at, &known);
 	fprintf(stderr, "%s: unexpected argument '%s'; ", program, argument);
-	if (option != NULL)
-		fprintf(stderr, "did you mean '%s %s'?\n", option, argument);
-	else if (near != NULL)
-		fprintf(stderr, "did you mean '%s'?\n", near);
-	else
-		fprintf(stderr, "see '%s --help'\n", program);
+	print_hint(program, argument, known_as, option, near);
 	return WEIR_EXIT_USAGE;
 }

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "rules/match.h"
@@ -12,6 +13,7 @@
 #include "sentry/nuclei.h"
 #include "sentry/origin.h"
 #include "sentry/sticky.h"
+#include "tls/tls.h"
 
 #define HEALTH_MAX 512 /* bytes of a health path */
 #define RULE_BYTES (3 * HEALTH_MAX + sizeof("path "))
@@ -109,7 +111,8 @@ static const weir_key keys[] = {
 	    BETWEEN(100e6, 60e9)),
 	ROW("nucleus-token-file", PATH, nucleus_token, NULL,
 	    "The first line of this file is a token, which each ask of a nucleus carries as 'Authorization: "
-	    "Bearer TOKEN'. Admin listeners that are not on loopback want theirs. A reload reads it again"),
+	    "Bearer TOKEN'. Admin listeners that are not on loopback want theirs. A reload reads it again",
+	    .flags = WEIR_KEY_TOKEN),
 	ROW("reports", CHOICE, reports, "pass",
 	    "What is done with Server-Timing and endpoint-load-metrics of answers. pass: read and passed on; "
 	    "take: read and taken out of the answer; off: not read",
@@ -314,6 +317,14 @@ static void check_edits(weir_config *config, const weir_backend_block *b, const 
 		weir_edits_free(edits);
 }
 
+/* Whether authorities can be read from it, as the start will. */
+static void check_authorities(weir_config *config, const weir_backend_block *b)
+{
+	weir_config_check_file(config, &b->head, "ca", b->ca, false);
+	if (b->ca != NULL && access(b->ca, R_OK) == 0 && weir_tls_try(b->ca) != 0)
+		weir_config_wrong(config, &b->head, "ca", "ca: %s", weir_error());
+}
+
 void weir_backend_check(weir_config *config)
 {
 	weir_backend_block *b;
@@ -323,7 +334,7 @@ void weir_backend_check(weir_config *config)
 		check_nuclei(config, b);
 		check_edits(config, b, "request-headers", b->request_edits);
 		check_edits(config, b, "answer-headers", b->answer_edits);
-		weir_config_check_file(config, &b->head, "ca", b->ca, false);
+		check_authorities(config, b);
 		if (weir_sticky_read(b->sticky, &(weir_sticky){0}) != 0)
 			weir_config_wrong(config, &b->head, "sticky", "sticky: %s", weir_error());
 		if (b->resolver != NULL && !weir_dns_read_server(b->resolver, &(struct sockaddr_in){0}))

@@ -75,6 +75,10 @@ static int add(weir_edits *edits, const char *text)
 		name.length = (size_t)(colon - rest.at);
 		value = trim((weir_span){colon + 1, (size_t)(rest.at + rest.length - colon - 1)});
 	}
+	if (weir_span_is(name, WEIR_SPAN("server")))
+		return wrong(text,
+			     "the Server field of backends is never passed on; limits { server-field = off } "
+			     "takes weir's own away");
 	const weir_field field = {name, value};
 	char why[200];
 	if (weir_fields_check(&field, 1) != 0) {

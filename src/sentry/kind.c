@@ -285,7 +285,7 @@ typedef struct server_counts {
 
 static const weir_metric server_metrics[] = {
 	SERVER(address, TEXT, "Host and port."),
-	SERVER(state, TEXT, "up, slow-start, ejected, down or retired."),
+	SERVER(state, TEXT, "up, slow-start, failing, ejected, down or retired."),
 	SERVER(up, GAUGE, "1 while it gets requests; 0: down, ejected or retired."),
 	SERVER(in_flight, GAUGE, "Requests at the server now."),
 	SERVER(connections, GAUGE, "Connections open to it."),
@@ -333,7 +333,7 @@ static bool read_member(const void *arg, size_t at, uint64_t now_ns, void *ret_v
 				  .connections = stats.open,
 				  .idle = stats.idle,
 				  .requests = stats.calls,
-				  .up = stats.state == WEIR_BACKEND_UP || stats.state == WEIR_BACKEND_SLOW,
+				  .up = stats.state <= WEIR_BACKEND_FAILING,
 				  .answers_2xx = stats.answers[0],
 				  .answers_3xx = stats.answers[1],
 				  .answers_4xx = stats.answers[2],

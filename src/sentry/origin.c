@@ -239,6 +239,11 @@ bool weir_origin_failed(weir_origin *backend)
 	return ADD(backend->shared.failed_in_row) + 1 >= backend->options.failures;
 }
 
+bool weir_origin_is_failing(const weir_origin *backend)
+{
+	return LOAD(backend->shared.failed_in_row) >= backend->options.failures;
+}
+
 void weir_origin_eject(weir_origin *backend, uint64_t now_ns)
 {
 	uint64_t most_ns = backend->options.eject_most_ns, time_ns = backend->options.eject_ns;

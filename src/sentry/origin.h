@@ -159,6 +159,8 @@ void weir_origin_give(weir_origin *backend);
 void weir_origin_answered(weir_origin *backend, uint64_t first_byte_ns);
 /* A call failed by the backend's fault. true: it should be ejected. */
 bool weir_origin_failed(weir_origin *backend);
+/* Whether it should have been, and was not, since it is the last one. */
+bool weir_origin_is_failing(const weir_origin *backend);
 /* Ejects it, for longer each time. */
 void weir_origin_eject(weir_origin *backend, uint64_t now_ns);
 /* Notes the result of an active check. true: it is now down, or up again. */

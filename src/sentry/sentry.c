@@ -257,7 +257,7 @@ uint32_t weir_sentry_backends(const weir_sentry *sentry)
 
 const char *weir_sentry_state_name(weir_sentry_state state)
 {
-	static const char *const names[] = {"up", "slow-start", "ejected", "down", "retired"};
+	static const char *const names[] = {"up", "slow-start", "failing", "ejected", "down", "retired"};
 	return names[state];
 }
 
@@ -269,6 +269,8 @@ static weir_sentry_state state_of(const weir_origin *backend, uint64_t now_ns)
 		return WEIR_BACKEND_DOWN;
 	if (!weir_origin_usable(backend, now_ns))
 		return WEIR_BACKEND_EJECTED;
+	if (weir_origin_is_failing(backend))
+		return WEIR_BACKEND_FAILING;
 	return weir_origin_weight(backend, now_ns) < 1 ? WEIR_BACKEND_SLOW : WEIR_BACKEND_UP;
 }
 

@@ -71,13 +71,14 @@ typedef struct weir_sentry_options {
 
 typedef enum weir_sentry_state {
 	WEIR_BACKEND_UP,
-	WEIR_BACKEND_SLOW, /* coming back: gets a part of its share */
+	WEIR_BACKEND_SLOW,    /* coming back: gets a part of its share */
+	WEIR_BACKEND_FAILING, /* would be ejected if there were another */
 	WEIR_BACKEND_EJECTED,
 	WEIR_BACKEND_DOWN, /* by its checks */
 	WEIR_BACKEND_RETIRED,
 } weir_sentry_state;
 
-/* "up", "slow-start", "ejected", "down", "retired". */
+/* "up", "slow-start", "failing", "ejected", "down", "retired". */
 const char *weir_sentry_state_name(weir_sentry_state state);
 
 typedef struct weir_sentry_backend_stats {

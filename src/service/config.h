@@ -170,7 +170,7 @@ typedef struct weir_config_limits {
 	weir_block_head head;
 	weir_http_limits http;
 	bool shed_details;
-	bool server_timing, load_metrics;
+	bool server_timing, load_metrics, server_field;
 	unsigned paths; /* weir_config_paths */
 } weir_config_limits;
 
@@ -350,6 +350,8 @@ int weir_config_flag(weir_config_flags *flags, const char *program, int argc, ch
 int weir_config_apply(weir_config *config, const weir_config_flags *flags);
 /* All steps for a program. *ret_config is also set if there are errors, so that they can be printed. */
 int weir_config_load(const weir_config_flags *flags, weir_config **ret_config);
+/* Whether what a start opens besides can be opened, for `weir check`. -EINVAL: no; there are messages. */
+int weir_config_check_opened(weir_config *config);
 
 enum { WEIR_CONFIG_CERTIFICATES_MAX = 64 }; /* of one listen block */
 /* The TLS context of a checked listen block. Errors as weir_tls_new. */

@@ -228,6 +228,8 @@ static void check_admin(weir_config *config)
 		return;
 	}
 	admin->loopback = is_loopback(&admin->address);
+	if (admin->address.ss_family == AF_UNIX)
+		weir_config_check_path(config, &admin->head, &admin->address);
 	for (unsigned i = 0; i < length_of(admin->hosts); i++)
 		if (admin->hosts[i][0] == '\0' || strpbrk(admin->hosts[i], " \t\r\n:/") != NULL)
 			weir_config_wrong(config, &admin->head, "host",

@@ -93,6 +93,9 @@ int weir_config_find_user(const char *name, uid_t *ret_uid);
 int weir_config_find_group(const char *name, gid_t *ret_gid);
 /* Parts of weir_config_check. */
 void weir_config_check_local(weir_config *config, weir_config_listen *listen);
+/* The file of a Unix socket. */
+void weir_config_check_path(weir_config *config, const weir_block_head *head,
+			    const struct sockaddr_storage *address);
 void weir_config_check_classes(weir_config *config);
 void weir_config_check_limits(weir_config *config);
 void weir_config_check_routes(weir_config *config);

@@ -78,7 +78,8 @@ static const weir_key listen_keys[] = {
 static const weir_key admin_keys[] = {
 	ROW("token-file", PATH, token_file, NULL,
 	    "The first line of this file is the token. It is required for changes, and for reading if the "
-	    "address is not loopback"),
+	    "address is not loopback",
+	    .flags = WEIR_KEY_TOKEN),
 	ROW("host", TEXTS, hosts, NULL,
 	    "Host names that requests may use, besides localhost and addresses. Other names are refused"),
 	ROW("page", SWITCH, page, "on", "Serves the live page at /", LIVE),
@@ -224,6 +225,9 @@ static const weir_key limits_keys[] = {
 	    BETWEEN(.001, 1), LIVE),
 	ROW("shed-details", SWITCH, shed_details, "on",
 	    "Tells rejected clients the reason, with the names of stages, in the field Weir-Shed"),
+	ROW("server-field", SWITCH, server_field, "on",
+	    "Answers have the field 'Server: weir', instead of that of a backend's server; off: they have "
+	    "none"),
 	ROW("server-timing", SWITCH, server_timing, "off",
 	    "Tells in the field Server-Timing how long a request waited for its turn and, from pools of "
 	    "threads, its processor time, for a sentry in front"),

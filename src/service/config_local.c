@@ -83,18 +83,20 @@ static void refuse_file_keys(weir_config *config, const weir_config_listen *list
 }
 
 /* What the start would fail at whoever starts it. Whether it may write there depends on the user. */
-static void check_path(weir_config *config, const weir_config_listen *listen, const char *path)
+void weir_config_check_path(weir_config *config, const weir_block_head *head,
+			    const struct sockaddr_storage *address)
 {
+	const char *path = ((const struct sockaddr_un *)(const void *)address)->sun_path;
 	char folder[sizeof(((struct sockaddr_un *)NULL)->sun_path)] = "/";
 	struct stat found;
 	size_t length = (size_t)(strrchr(path, '/') - path);
 	if (length > 0)
 		snprintf(folder, sizeof(folder), "%.*s", (int)length, path);
 	if (stat(folder, &found) != 0 || !S_ISDIR(found.st_mode))
-		weir_config_wrong(config, &listen->head, NULL, "listen: %s is no folder", folder);
+		weir_config_wrong(config, head, NULL, "%s: %s is no folder", head->block->is->name, folder);
 	else if (lstat(path, &found) == 0 && !S_ISSOCK(found.st_mode))
-		weir_config_wrong(config, &listen->head, NULL,
-				  "listen: %s is there already, and is no socket", path);
+		weir_config_wrong(config, head, NULL, "%s: %s is there already, and is no socket",
+				  head->block->is->name, path);
 }
 
 static bool trusts_local(const weir_config_listen *listen)
@@ -137,6 +139,6 @@ void weir_config_check_local(weir_config *config, weir_config_listen *listen)
 		return;
 	}
 	find_owner(config, listen);
-	check_path(config, listen, ((const struct sockaddr_un *)(const void *)&listen->address)->sun_path);
+	weir_config_check_path(config, &listen->head, &listen->address);
 	check_peers(config, listen);
 }

@@ -23,14 +23,28 @@ static bool is_parameter(const char *name)
 	return false;
 }
 
+/* The blocks that have such a key, as "listen or process". false: none. */
+static bool find_owners(const weir_config *config, const char *name, char *text, size_t size)
+{
+	size_t length = 0;
+	for (unsigned i = 0; i < config->block_count && length < size; i++)
+		if (weir_config_row_find(&config->block[i], name) != NULL)
+			length += (size_t)snprintf(text + length, size - length, "%s%s",
+						   length > 0 ? " or " : "", config->block[i].is->name);
+	return length > 0;
+}
+
 static void unknown_key(weir_config *config, const weir_config_block *block, const char *name,
 			weir_config_where where)
 {
-	char quoted[QUOTE_BYTES];
+	char quoted[QUOTE_BYTES], owners[QUOTE_BYTES];
 	const char *of = block->is->name;
 	weir_text_quote(quoted, sizeof(quoted), name);
 	const char *near = weir_text_nearest(name, weir_config_row_name_at, block);
-	if (near == NULL && block->params_offset != 0)
+	if (find_owners(config, name, owners, sizeof(owners)))
+		weir_config_wrong_at(config, where, "%s has no key '%s'; it belongs in a block %s", of,
+				     quoted, owners);
+	else if (near == NULL && block->params_offset != 0)
 		weir_config_wrong_at(config, where,
 				     "%s has no key '%s', and no law such a parameter; 'weir check --explain "
 				     "%s' lists the keys, 'weir sim --laws' the parameters",

@@ -353,6 +353,8 @@ int weir_program_check(const weir_config_flags *flags, const char *program, FILE
 		fprintf(stderr, "%s: %s\n", program, weir_error());
 		return WEIR_EXIT_FAILED;
 	}
+	if (weir_config_check_opened(config) != 0)
+		failed = -EINVAL;
 	weir_config_print_messages(config, file);
 	if (failed != 0)
 		fprintf(file, "%s: %u error%s\n", name, config->errors, config->errors == 1 ? "" : "s");

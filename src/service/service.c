@@ -300,6 +300,7 @@ static int make_http(weir_service *service, weir_routes *routes)
 	weir_http_options options = {.domain = service->domain,
 				     .routes = routes,
 				     .limits = service->config->http.http,
+				     .server = service->config->http.server_field ? NULL : "",
 				     .no_shed_details = !service->config->http.shed_details,
 				     .tell_timing = service->config->http.server_timing,
 				     .tell_load = service->config->http.load_metrics,

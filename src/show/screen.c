@@ -12,7 +12,8 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-#define SIDE_MOST 1000u
+#define SIDE_MOST   1000u
+#define MORE_DIGITS 4
 
 int weir_screen_init(weir_screen *screen, unsigned rows, unsigned columns, bool utf8)
 {
@@ -154,30 +155,71 @@ size_t weir_screen_line(const weir_screen *screen, unsigned row, char *text)
 	return used;
 }
 
+/* ---- longer texts ---- */
+
+/* The length of the part of a text that fits, broken between words where there are any. */
+static size_t fitting(const char *text, size_t room)
+{
+	size_t length = strlen(text), at = length < room ? length : room;
+	while (at < length && at > 0 && text[at] != ' ')
+		at--;
+	return at > 0 ? at : length < room ? length : room;
+}
+
+unsigned weir_screen_fold(weir_screen *screen, unsigned row, unsigned column, unsigned rows, weir_tone tone,
+			  const char *text)
+{
+	char line[256];
+	size_t room = screen->columns > column + 1 ? screen->columns - column - 1 : 1;
+	room = room < sizeof(line) ? room : sizeof(line) - 1;
+	for (unsigned i = 0; i < rows && *text != '\0'; i++) {
+		size_t length = fitting(text, room);
+		snprintf(line, sizeof(line), "%.*s", (int)length, text);
+		weir_screen_put(screen, row++, column, screen->columns, tone, line);
+		text += length + (text[length] == ' ');
+	}
+	return row;
+}
+
 /* ---- numbers ---- */
 
-/* At most three digits. */
-static char *print_short(char *text, size_t size, double value, const char *unit)
+/* At most three digits, and so many more. */
+static char *print_short(char *text, size_t size, double value, const char *unit, int more)
 {
-	snprintf(text, size, value < 9.95 && *unit != '\0' ? "%.1f%s" : "%.0f%s", value, unit);
+	snprintf(text, size, "%.*f%s", more + (value < 9.95 && *unit != '\0'), value, unit);
 	return text;
 }
 
-char *weir_screen_time(char *text, size_t size, double ns)
+static char *print_time(char *text, size_t size, double ns, int more)
 {
 	if (!(ns >= 0) || ns > 1e18)
 		snprintf(text, size, "-");
 	else if (ns < 999.5)
 		snprintf(text, size, "%.0fns", ns);
 	else if (ns < 999.5e3)
-		print_short(text, size, ns / 1e3, "us");
+		print_short(text, size, ns / 1e3, "us", more);
 	else if (ns < 999.5e6)
-		print_short(text, size, ns / 1e6, "ms");
+		print_short(text, size, ns / 1e6, "ms", more);
 	else if (ns < 9999.5e9)
-		print_short(text, size, ns / 1e9, "s");
+		print_short(text, size, ns / 1e9, "s", more);
 	else
 		snprintf(text, size, "%.0fh", ns / 3600e9);
 	return text;
+}
+
+char *weir_screen_time(char *text, size_t size, double ns)
+{
+	return print_time(text, size, ns, 0);
+}
+
+void weir_screen_times(char *text, double ns, char *other_text, double other_ns)
+{
+	for (int more = 0; more <= MORE_DIGITS; more++) {
+		print_time(text, WEIR_SCREEN_TIME, ns, more);
+		print_time(other_text, WEIR_SCREEN_TIME, other_ns, more);
+		if (ns == other_ns || strcmp(text, other_text) != 0)
+			return;
+	}
 }
 
 char *weir_screen_count(char *text, size_t size, double count)
@@ -189,12 +231,12 @@ char *weir_screen_count(char *text, size_t size, double count)
 	else if (count < 9999.5)
 		snprintf(text, size, "%.0f", count);
 	else if (count < 999.5e3)
-		print_short(text, size, count / 1e3, "k");
+		print_short(text, size, count / 1e3, "k", 0);
 	else if (count < 999.5e6)
-		print_short(text, size, count / 1e6, "M");
+		print_short(text, size, count / 1e6, "M", 0);
 	else if (count < 999.5e9)
-		print_short(text, size, count / 1e9, "G");
+		print_short(text, size, count / 1e9, "G", 0);
 	else
-		print_short(text, size, count / 1e12, "T");
+		print_short(text, size, count / 1e12, "T", 0);
 	return text;
 }

@@ -26,6 +26,8 @@ typedef enum weir_tone {
 	WEIR_TONES
 } weir_tone;
 
+enum { WEIR_SCREEN_TIME = 16 }; /* bytes of a time with all of its digits */
+
 typedef struct weir_cell {
 	uint32_t sign; /* a code point that is one column wide */
 	uint8_t tone;
@@ -51,11 +53,16 @@ unsigned weir_screen_put(weir_screen *screen, unsigned row, unsigned column, uns
 			 const char *text);
 unsigned weir_screen_printf(weir_screen *screen, unsigned row, unsigned column, weir_tone tone,
 			    const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* The same on at most so many rows, which all begin at this column and break between words. Returns the row behind. */
+unsigned weir_screen_fold(weir_screen *screen, unsigned row, unsigned column, unsigned rows, weir_tone tone,
+			  const char *text);
 /* Puts a single character if there is UTF-8, otherwise its ASCII substitute. */
 void weir_screen_sign(weir_screen *screen, unsigned row, unsigned column, weir_tone tone, uint32_t sign,
 		      char ascii);
 /* "181ms", "9.1us", "-" for unknown; at most 6 bytes and the NUL. Returns text. */
 char *weir_screen_time(char *text, size_t size, double ns);
+/* Two times beside each other, with as many more digits as it takes to tell them apart. Both have WEIR_SCREEN_TIME bytes. */
+void weir_screen_times(char *text, double ns, char *other_text, double other_ns);
 /* "812", "1.2k"; the same, for numbers up to 10^15. */
 char *weir_screen_count(char *text, size_t size, double count);
 /* As weir_screen_put, but right-aligned: ends at column + width. */

@@ -135,9 +135,9 @@ static void ended(weir_request *request, weir_ending how)
 		return;
 	}
 	uint64_t response = now + WEIR_NS_PER_S - request->event.entered_ns;
-	bool good = weir_record_completed(loads->record, now, request->klass, request->type, response,
-					  request->load->target_ns[request->type]);
-	weir_topology_account(request, now, good ? WEIR_USED_WELL : WEIR_USED_LATE);
+	bool useful = weir_record_completed(loads->record, now, request->klass, request->type, response,
+					    request->load->target_ns[request->type]);
+	weir_topology_account(request, now, useful ? WEIR_USED_WELL : WEIR_USED_LATE);
 	user *who = request->user;
 	give_back(request);
 	if (who != NULL)

@@ -160,6 +160,7 @@ static void judge_phase(const weir_record *record, const weir_sim_phase *phase, 
 		.offered_per_s = (double)phase->offered / seconds,
 		.completed_per_s = (double)phase->completed / seconds,
 		.good_per_s = (double)phase->good / seconds,
+		.useful_per_s = (double)phase->useful / seconds,
 		.work = work_of(record, phase),
 		.clear_ns = clear_of(record, phase),
 		.shed = share((double)phase->turned_away, (double)(phase->offered + phase->inside)),
@@ -198,7 +199,7 @@ static double jain_of(const weir_totals *tallies, unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		if (tallies[i].offered == 0)
 			continue;
-		double served = fmin((double)tallies[i].good / (double)tallies[i].offered, 1);
+		double served = fmin((double)tallies[i].useful / (double)tallies[i].offered, 1);
 		sum += served;
 		squares += served * served;
 		used++;
@@ -234,9 +235,10 @@ void weir_judge(const weir_record *record, bool has_target, weir_judgement *ret)
 	ret->offered_per_s = (double)total->offered / ret->seconds;
 	ret->completed_per_s = (double)total->completed / ret->seconds;
 	ret->good_per_s = (double)total->good / ret->seconds;
+	ret->useful_per_s = (double)total->useful / ret->seconds;
 	ret->shed = share((double)(total->shed + total->dropped), (double)total->offered);
 	ret->would = fmin(share((double)total->spared, (double)total->offered), 1);
-	ret->too_late = share((double)(total->completed - total->good), (double)total->completed);
+	ret->too_late = share((double)(total->completed - total->useful), (double)total->completed);
 	judge_work(record, ret);
 	judge_phases(record, has_target, ret);
 	if (has_target) {
@@ -264,6 +266,7 @@ METRIC(get_shed, j->shed)
 METRIC(get_would, j->would)
 METRIC(get_completed, j->completed_per_s)
 METRIC(get_good, j->good_per_s)
+METRIC(get_useful, j->useful_per_s)
 METRIC(get_work, j->completed_work)
 METRIC(get_wasted, j->wasted_work)
 METRIC(get_p50, weir_hist_quantile(&j->total.response, 0.5) / 1e6)
@@ -281,7 +284,8 @@ const weir_sim_metric weir_metrics[] = {
 	{"shed", "shed", WEIR_METRIC_SHARE, 1, get_shed},
 	{"would_shed", "would", WEIR_METRIC_SHARE, 1, get_would},
 	{"completed_per_s", "done/s", WEIR_METRIC_PER_S, -1, get_completed},
-	{"useful_per_s", "useful", WEIR_METRIC_PER_S, -1, get_good},
+	{"good_per_s", "good", WEIR_METRIC_PER_S, -1, get_good},
+	{"useful_per_s", "useful", WEIR_METRIC_PER_S, -1, get_useful},
 	{"completed_work", "work", WEIR_METRIC_SHARE, -1, get_work},
 	{"wasted_work", "wasted", WEIR_METRIC_SHARE, 1, get_wasted},
 	{"p50_ms", "p50", WEIR_METRIC_MS, 1, get_p50},

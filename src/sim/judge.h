@@ -28,7 +28,7 @@
 
 typedef struct weir_phase_judgement {
 	uint64_t from_ns, to_ns;
-	double offered_per_s, completed_per_s, good_per_s;
+	double offered_per_s, completed_per_s, good_per_s, useful_per_s;
 	double shed;      /* fraction turned away, of the offers and of those inside when it began */
 	double ratio;     /* the percentile over the whole phase / target; 0: no target */
 	double overshoot; /* the same for the worst window */
@@ -41,7 +41,7 @@ typedef struct weir_phase_judgement {
 typedef struct weir_judgement {
 	double seconds; /* length of the measurement */
 	weir_totals total;
-	double good_per_s, completed_per_s, offered_per_s;
+	double good_per_s, useful_per_s, completed_per_s, offered_per_s;
 	double shed;     /* fraction of the offers that were shed, dropped */
 	double would;    /* fraction that a dry run let in, and that would have been shed */
 	double ratio;    /* the percentile of response / target, over the whole measurement */

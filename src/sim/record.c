@@ -247,22 +247,22 @@ void weir_record_given_up(weir_record *record, uint64_t now_ns, unsigned klass, 
 }
 
 /* Updates a tally: the counts and the distribution. */
-static void tally_response(weir_totals *tally, uint64_t response_ns, bool in_time, bool good, double revenue)
+static void tally_response(weir_totals *tally, uint64_t response_ns, bool good, bool useful, double revenue)
 {
-	*(in_time ? &tally->earned : &tally->late) += revenue;
+	*(good ? &tally->earned : &tally->late) += revenue;
 	tally->completed++;
-	tally->in_time += in_time;
 	tally->good += good;
+	tally->useful += useful;
 	tally->sum_ns += (double)response_ns;
 	weir_hist_add(&tally->response, response_ns);
 }
 
 static void window_response(weir_record *record, unsigned column, uint64_t response_ns, uint64_t ratio,
-			    bool good)
+			    bool useful)
 {
 	weir_sim_window *window = row(record, column);
 	window->completed++;
-	window->good += good;
+	window->useful += useful;
 	weir_hist_add(&record->recent[column], response_ns);
 	weir_hist_add(&record->recent_ratio[column], ratio);
 }
@@ -271,24 +271,25 @@ bool weir_record_completed(weir_record *record, uint64_t now_ns, unsigned klass,
 			   uint64_t response_ns, uint64_t target_ns)
 {
 	double times = target_ns != 0 ? (double)response_ns / (double)target_ns : 0;
-	bool in_time = times <= 1, good = times <= 2;
+	bool good = times <= 1, useful = times <= 2;
 	uint64_t ratio = (uint64_t)(times * RATIO_UNIT);
 	left(record, now_ns);
 	weir_sim_phase *phase = phase_at(record, now_ns);
 	phase->completed++;
 	phase->good += good;
+	phase->useful += useful;
 	weir_hist_add(&phase->ratio, ratio);
 	weir_hist_add(&phase->response, response_ns);
 	weir_slot *slot = slot_at(record, now_ns);
 	slot->completed++;
 	slot->late += times > LATE_BY;
-	window_response(record, 0, response_ns, ratio, good);
-	window_response(record, 1 + klass, response_ns, ratio, good);
+	window_response(record, 0, response_ns, ratio, useful);
+	window_response(record, 1 + klass, response_ns, ratio, useful);
 	if (measured(record, now_ns)) {
-		tally_response(&record->klass[klass], response_ns, in_time, good, record->revenue[type]);
-		tally_response(&record->type[type], response_ns, in_time, good, record->revenue[type]);
+		tally_response(&record->klass[klass], response_ns, good, useful, record->revenue[type]);
+		tally_response(&record->type[type], response_ns, good, useful, record->revenue[type]);
 	}
-	return good;
+	return useful;
 }
 
 void weir_record_work(weir_record *record, uint64_t now_ns, unsigned place, double work_ns, weir_use use)
@@ -394,8 +395,8 @@ void weir_record_total(const weir_record *record, weir_totals *ret_total)
 		ret_total->dropped += tally->dropped;
 		ret_total->given_up += tally->given_up;
 		ret_total->completed += tally->completed;
-		ret_total->in_time += tally->in_time;
 		ret_total->good += tally->good;
+		ret_total->useful += tally->useful;
 		ret_total->sum_ns += tally->sum_ns;
 		ret_total->earned += tally->earned;
 		ret_total->late += tally->late;

@@ -32,10 +32,10 @@ enum { WEIR_RECORD_PHASES = 48, WEIR_RECORD_BLOCK = 500, WEIR_RECORD_SLOTS = 10 
 
 typedef struct weir_totals {
 	uint64_t offered, shed, dropped, given_up, completed;
-	uint64_t spared;  /* let in by a dry run that would have been shed; not of a type */
-	uint64_t in_time; /* within the target; without a target, all */
-	uint64_t good;    /* within twice the target */
-	double sum_ns;    /* of response times */
+	uint64_t spared; /* let in by a dry run that would have been shed; not of a type */
+	uint64_t good;   /* within the target; without a target, all */
+	uint64_t useful; /* within twice the target */
+	double sum_ns;   /* of response times */
 	/* Revenue: of those within the target, of the other completed ones, and of those shed or dropped. */
 	double earned, late, turned_away;
 	weir_hist response;
@@ -43,7 +43,7 @@ typedef struct weir_totals {
 
 /* One window, of all classes or one. Percentiles are 0 if nothing was completed. */
 typedef struct weir_sim_window {
-	uint32_t offered, shed, dropped, completed, good;
+	uint32_t offered, shed, dropped, completed, useful;
 	float p50_ms, p90_ms, p99_ms;
 	float ratio; /* the quantile of response / target that should be held */
 } weir_sim_window;
@@ -59,7 +59,7 @@ typedef struct weir_sim_block {
 
 typedef struct weir_sim_phase {
 	uint64_t from_ns, to_ns;
-	uint64_t offered, turned_away, completed, good;
+	uint64_t offered, turned_away, completed, good, useful;
 	uint64_t inside; /* when it began */
 	weir_hist ratio; /* response / target, in 1/10000 */
 	weir_hist response;
@@ -134,7 +134,7 @@ void weir_record_offered(weir_record *record, uint64_t now_ns, unsigned klass, u
 void weir_record_shed(weir_record *record, uint64_t now_ns, unsigned klass, unsigned type);
 void weir_record_dropped(weir_record *record, uint64_t now_ns, unsigned klass, unsigned type);
 void weir_record_given_up(weir_record *record, uint64_t now_ns, unsigned klass, unsigned type);
-/* Returns whether it was good: within twice the target (0: there is none). */
+/* Returns whether it was useful: within twice the target (0: there is none). */
 bool weir_record_completed(weir_record *record, uint64_t now_ns, unsigned klass, unsigned type,
 			   uint64_t response_ns, uint64_t target_ns);
 /* Records work done at a place. */

@@ -76,11 +76,12 @@ static const char *shed_of(const weir_totals *tally, char text[CELL])
 static void print_tally(FILE *to, const char *name, const weir_totals *tally, double seconds,
 			uint64_t target_ns)
 {
-	char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], f[CELL], g[CELL], h[CELL];
-	fprintf(to, "  %-16.16s %10s %7s %10s %10s %8s %8s %8s", name,
+	char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], f[CELL], g[CELL], h[CELL], i[CELL];
+	fprintf(to, "  %-16.16s %9s %7s %9s %9s %9s %7s %7s %7s", name,
 		weir_number_rate((double)tally->offered / seconds, a), shed_of(tally, b),
 		weir_number_rate((double)tally->completed / seconds, c),
-		weir_number_rate((double)tally->good / seconds, d), quantile_text(&tally->response, 0.5, e),
+		weir_number_rate((double)tally->good / seconds, i),
+		weir_number_rate((double)tally->useful / seconds, d), quantile_text(&tally->response, 0.5, e),
 		quantile_text(&tally->response, 0.9, f), quantile_text(&tally->response, 0.99, g));
 	fprintf(to, " %7s\n", target_ns != 0 ? weir_number_time((double)target_ns / 1e6, h) : "-");
 }
@@ -91,8 +92,8 @@ static void print_tallies(FILE *to, const weir_run *run)
 	double seconds = run->judgement.seconds;
 	unsigned used = 0;
 	char name[CELL];
-	fprintf(to, "  %-16s %10s %7s %10s %10s %8s %8s %8s %7s\n", "", "offered/s", "shed", "done/s",
-		"useful/s", "p50", "p90", "p99", "target");
+	fprintf(to, "  %-16s %9s %7s %9s %9s %9s %7s %7s %7s %7s\n", "", "offered/s", "shed", "done/s",
+		"good/s", "useful/s", "p50", "p90", "p99", "target");
 	print_tally(to, "all", &run->judgement.total, seconds, run->target_ns[0]);
 	for (unsigned k = 0; record->options.classes > 1 && k < record->options.classes; k++) {
 		snprintf(name, sizeof name, "class %u", k);
@@ -151,7 +152,7 @@ static void print_phases(FILE *to, const weir_run *run)
 		const weir_phase_judgement *p = &j->phase[i];
 		fprintf(to, "  %6s %6s %9s %7s %9s %7s", weir_number_time((double)p->from_ns / 1e6, a),
 			weir_number_time((double)p->to_ns / 1e6, b), weir_number_rate(p->offered_per_s, c),
-			weir_number_share(p->shed, d), weir_number_rate(p->good_per_s, e),
+			weir_number_share(p->shed, d), weir_number_rate(p->useful_per_s, e),
 			weir_number_share(p->work, f));
 		fprintf(to, " %10.3f %7s %6.2f %7s %7.3f %5u\n", p->ratio, passed_text(p->settle_ns, a),
 			p->overshoot, passed_text(p->clear_ns, b), p->shed_sd, p->turns);
@@ -224,7 +225,8 @@ static void print_head(FILE *to, const weir_case *of, const char *label)
 
 static bool in_comparison(const weir_sim_metric *metric)
 {
-	static const char *const left_out[] = {"offered_per_s", "would_shed", "completed_per_s", "p50_ms"};
+	static const char *const left_out[] = {"offered_per_s", "would_shed", "completed_per_s", "p50_ms",
+					       "too_late"};
 	for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
 		if (strcmp(metric->name, left_out[i]) == 0)
 			return false;

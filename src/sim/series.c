@@ -34,8 +34,8 @@ static json_t *tally_of(const char *name, const weir_totals *tally)
 	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
 			 "name", name, "offered", (json_int_t)tally->offered, "shed", (json_int_t)tally->shed,
 			 "dropped", (json_int_t)tally->dropped, "given_up", (json_int_t)tally->given_up,
-			 "completed", (json_int_t)tally->completed, "in_time", (json_int_t)tally->in_time,
-			 "useful", (json_int_t)tally->good, "mean_ms",
+			 "completed", (json_int_t)tally->completed, "good", (json_int_t)tally->good, "useful",
+			 (json_int_t)tally->useful, "mean_ms",
 			 tally->completed > 0 ? tally->sum_ns / (double)tally->completed / 1e6 : 0.0,
 			 "p50_ms", (double)weir_hist_quantile(&tally->response, 0.5) / 1e6, "p90_ms",
 			 (double)weir_hist_quantile(&tally->response, 0.9) / 1e6, "p99_ms",
@@ -78,12 +78,12 @@ static json_t *phase_of(const weir_phase_judgement *p)
 {
 	double settle = p->settle_ns == WEIR_NEVER ? INFINITY : (double)p->settle_ns / 1e6;
 	double clear = p->clear_ns == WEIR_NEVER ? INFINITY : (double)p->clear_ns / 1e6;
-	return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:i, s:i}", "from_s",
-			 (double)p->from_ns / 1e9, "to_s", (double)p->to_ns / 1e9, "offered_per_s",
-			 p->offered_per_s, "completed_per_s", p->completed_per_s, "useful_per_s",
-			 p->good_per_s, "shed", p->shed, "ratio", p->ratio, "overshoot", p->overshoot,
-			 "settle_ms", real(settle), "clear_ms", real(clear), "shed_sd", p->shed_sd, "work",
-			 p->work, "turns", (int)p->turns, "blocks", (int)p->blocks);
+	return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:i, s:i}",
+			 "from_s", (double)p->from_ns / 1e9, "to_s", (double)p->to_ns / 1e9, "offered_per_s",
+			 p->offered_per_s, "completed_per_s", p->completed_per_s, "good_per_s", p->good_per_s,
+			 "useful_per_s", p->useful_per_s, "shed", p->shed, "ratio", p->ratio, "overshoot",
+			 p->overshoot, "settle_ms", real(settle), "clear_ms", real(clear), "shed_sd",
+			 p->shed_sd, "work", p->work, "turns", (int)p->turns, "blocks", (int)p->blocks);
 }
 
 static json_t *phases_of(const weir_judgement *j)
@@ -189,7 +189,7 @@ static void csv_row(FILE *to, const weir_run *run, unsigned at, bool traces)
 	double s = window_seconds(run, at);
 	fprintf(to, ",%.6g,%.6g,%.6g,%.6g,%.6g,%.4g,%.5g,%.5g,%.5g",
 		(double)at * (double)run->scenario->window_ns / 1e9 + s, all->offered / s,
-		(all->offered - all->shed) / s, all->completed / s, all->good / s, shed_fraction(all),
+		(all->offered - all->shed) / s, all->completed / s, all->useful / s, shed_fraction(all),
 		all->p50_ms, all->p90_ms, all->p99_ms);
 	for (unsigned k = 0; record->options.classes > 1 && k < record->options.classes; k++) {
 		const weir_sim_window *one = weir_record_at(record, at, k);

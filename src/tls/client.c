@@ -111,6 +111,14 @@ static int prepare(const char *file)
 	return error;
 }
 
+int weir_tls_try(const char *ca)
+{
+	SSL_CTX *ctx = NULL;
+	int error = load(ca != NULL ? ca : "", &ctx);
+	SSL_CTX_free(ctx);
+	return error;
+}
+
 int weir_tls_prepare(const char *ca)
 {
 	return prepare(ca != NULL ? ca : "");

@@ -57,6 +57,8 @@ int weir_tls_connect_h2(weir_link *link, const char *name, const char *ca, uint3
  * -EINVAL, -ENOENT ... with weir_error. Any thread.
  */
 int weir_tls_prepare(const char *ca);
+/* Whether it could be read: the same, and nothing is kept. */
+int weir_tls_try(const char *ca);
 
 /*
  * Whether the handshake is over and the session open. For a server's timeout: a session that is not ready

@@ -9,6 +9,9 @@
 #define BACKENDS_SHOWN 5u
 #define STAGES_LEAST   4u
 #define VERDICT_ROWS   4u
+#define WIDE           100u /* columns from which on a row tells more */
+#define PATH           25u  /* columns of a method and a path */
+#define PATH_WIDE      20u
 
 static char *print_uptime(char *text, size_t size, double seconds)
 {
@@ -69,15 +72,6 @@ static void draw_resources(weir_screen *screen, unsigned row, const weir_top_mod
 	}
 }
 
-/* The length of the part of a text that fits, broken between words where there are any. */
-static size_t fitting(const char *text, size_t room)
-{
-	size_t length = strlen(text), at = length < room ? length : room;
-	while (at < length && at > 0 && text[at] != ' ')
-		at--;
-	return at > 0 ? at : length < room ? length : room;
-}
-
 /* What the server says about itself, on as many rows as it takes. */
 static unsigned draw_verdict(weir_screen *screen, unsigned row, const weir_top_model *model)
 {
@@ -86,16 +80,7 @@ static unsigned draw_verdict(weir_screen *screen, unsigned row, const weir_top_m
 	weir_tone tone = strcmp(state, "well") == 0      ? WEIR_TONE_GOOD
 			 : strcmp(state, "dry-run") == 0 ? WEIR_TONE_SHED
 							 : WEIR_TONE_BAD;
-	char line[256];
-	size_t room = screen->columns > 2 ? screen->columns - 2 : 1;
-	room = room < sizeof(line) ? room : sizeof(line) - 1;
-	for (unsigned i = 0; i < VERDICT_ROWS && *text != '\0'; i++) {
-		size_t length = fitting(text, room);
-		snprintf(line, sizeof(line), "%.*s", (int)length, text);
-		weir_screen_put(screen, row++, 1, screen->columns, tone, line);
-		text += length + (text[length] == ' ');
-	}
-	return row;
+	return weir_screen_fold(screen, row, 1, VERDICT_ROWS, tone, text);
 }
 
 /* The order of sending, if there is one: at which rate, and what waits by size. Returns the row behind it. */
@@ -197,20 +182,21 @@ unsigned weir_top_draw_backends(weir_screen *screen, unsigned row, unsigned rows
 static void draw_shed(weir_screen *screen, unsigned row, const json_t *shed)
 {
 	const char *when = weir_top_text(shed, "when"), *name = weir_top_text(shed, "class_name");
-	unsigned wide = screen->columns > 100 ? screen->columns - 100 : 0;
-	char text[512], estimate[16], bound[16], klass[16];
+	bool wide = screen->columns >= WIDE;
+	unsigned path = wide ? screen->columns - WIDE + PATH_WIDE : PATH;
+	char text[512], estimate[WEIR_SCREEN_TIME], bound[WEIR_SCREEN_TIME], klass[16];
 	weir_screen_count(klass, sizeof(klass), weir_top_number(shed, "class"));
 	weir_screen_put(screen, row, 1, 12, WEIR_TONE_QUIET, strlen(when) > 11 ? when + 11 : when);
 	weir_screen_put(screen, row, 14, 11, WEIR_TONE_PLAIN, weir_top_text(shed, "stage"));
 	weir_screen_put(screen, row, 26, 9, WEIR_TONE_PLAIN, *name != '\0' ? name : klass);
 	snprintf(text, sizeof(text), "%s %s", weir_top_text(shed, "method"), weir_top_text(shed, "path"));
-	weir_screen_put(screen, row, 36, 25 + wide, WEIR_TONE_PLAIN, text);
-	weir_screen_put(screen, row, 62 + wide, 16, WEIR_TONE_SHED, weir_top_text(shed, "reason"));
-	if (weir_top_number(shed, "bound_ns") > 0 && screen->columns >= 100)
-		weir_screen_printf(
-			screen, row, 79 + wide, WEIR_TONE_QUIET, "%s, allowed %s",
-			weir_screen_time(estimate, sizeof(estimate), weir_top_number(shed, "estimate_ns")),
-			weir_screen_time(bound, sizeof(bound), weir_top_number(shed, "bound_ns")));
+	weir_screen_put(screen, row, 36, path, WEIR_TONE_PLAIN, text);
+	weir_screen_put(screen, row, 37 + path, 16, WEIR_TONE_SHED, weir_top_text(shed, "reason"));
+	if (!wide || !(weir_top_number(shed, "bound_ns") > 0))
+		return;
+	weir_screen_times(estimate, weir_top_number(shed, "estimate_ns"), bound,
+			  weir_top_number(shed, "bound_ns"));
+	weir_screen_printf(screen, row, 54 + path, WEIR_TONE_QUIET, "%s, allowed %s", estimate, bound);
 }
 
 /* How many a dry run, or a shed ceiling, has let in that would have been turned away. */

@@ -14,6 +14,7 @@
 #define LATE       1.1
 #define SPARK_FROM 8u
 #define PAIRS_FROM 9u
+#define LAW_ROWS   3u
 
 /* ---- one row per stage ---- */
 
@@ -253,7 +254,7 @@ unsigned weir_top_draw_law(weir_screen *screen, unsigned row, const weir_top_mod
 	unsigned column =
 		weir_screen_put(screen, row, 1, NAME_MOST, WEIR_TONE_TITLE, weir_top_text(stage, "name"));
 	print_law(text, sizeof(text), stage);
-	weir_screen_put(screen, row++, column + 2, screen->columns, WEIR_TONE_PLAIN, text);
+	row = weir_screen_fold(screen, row, column + 2, LAW_ROWS, WEIR_TONE_PLAIN, text);
 	if (history == NULL)
 		return row;
 	snprintf(text, sizeof(text), "%s%s%s", weir_screen_time(number, sizeof(number), p90_ns),

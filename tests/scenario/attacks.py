@@ -96,6 +96,8 @@ def slow_readers():
         story = others.story()
         figure(2, f"while {CONNECTIONS} connections that do not read ask {CONNECTIONS * STREAMS} times: {told(story)}")
         same((story["errors"], story["timeouts"]), (0, 0), "nobody gets no answer")
+        # 4 to 51 of 431 where they were counted: one address cannot have all places. Without that most would be lost.
+        expect(2 * story["ok"] > story["sent"], f"most of the others are served meanwhile: {told(story)}")
         held, most = inside(weir), weir.memory_kb()
         expect(held > 50, f"the flood is there, as far as the law let it in: {held} connections to the backend")
         until_nobody_is_shed(2, f"then, with {held} connections to the backend held by answers that nobody reads", lambda: (load(weir, "--rate", "100", "--duration", SECONDS), why(weir)))

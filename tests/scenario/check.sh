@@ -48,6 +48,11 @@ expect 1 "/bad2.conf:1: level: '8': must be from 0 to 7" "$folder/bad.conf"
 expect 1 '^[^ ]*/bad.conf: 4 errors$' "$folder/bad.conf"
 expect 1 'nowhere.conf: No such file' "$folder/nowhere.conf"
 
+# A key of another block is told where it belongs.
+printf 'route "x" { demo = bottleneck\n request-id = on\n user = nobody }\n' >"$folder/elsewhere.conf"
+expect 1 "/elsewhere.conf:2: route has no key 'request-id'; it belongs in a block backend$" "$folder/elsewhere.conf"
+expect 1 "/elsewhere.conf:3: route has no key 'user'; it belongs in a block listen or process$" "$folder/elsewhere.conf"
+
 expect 2 'name a configuration'
 expect 2 "unexpected argument 'b'" a b
 expect 2 "unexpected argument '--frobnicate'" --frobnicate
@@ -130,6 +135,32 @@ if [ -s "$folder/b.pem" ]; then
 	listen "certificate = {$(yes a.pem | head -65 | paste -sd,)}; key = {$(yes a.key | head -65 | paste -sd,)}"
 	expect 1 '/listen.conf:2: 65 certificates; at most 64' "$folder/listen.conf"
 fi
+# What a start opens: outputs, which are not made here; tokens; authorities; the folder of the admin's socket.
+# opened WHAT: a configuration of one route and this
+opened() {
+	printf '%s\nroute "x" { demo = bottleneck }\n' "$1" >"$folder/opened.conf"
+}
+for key in access error; do
+	opened "log { $key = nowhere/a.log }"
+	expect 1 "/opened.conf:1: $key: [^ ]*/nowhere/a.log: No such file or directory" "$folder/opened.conf"
+	opened "log { $key = www }"
+	expect 1 "/opened.conf:1: $key: [^ ]*/www: Is a directory" "$folder/opened.conf"
+	opened "log { $key = new.log }"
+	expect 0 '/opened.conf: ok$' "$folder/opened.conf"
+	[ ! -e "$folder/new.log" ] || fail "weir check made a log"
+done
+expect 1 '^command line: access: /nowhere/a.log: No such file or directory' "$folder/rest.conf" --access-log /nowhere/a.log
+echo kept >"$folder/old.log"
+opened 'log { access = old.log; error = "-" }'
+expect 0 '/opened.conf: ok$' "$folder/opened.conf"
+[ "$(cat "$folder/old.log")" = kept ] || fail "weir check changed a log"
+echo >"$folder/token"
+opened 'admin "127.0.0.1:1" { token-file = token }'
+expect 1 '/opened.conf:1: token-file: no token in [^ ]*/token: its first line is empty' "$folder/opened.conf"
+opened 'admin "unix:/nowhere/admin.sock" {}'
+expect 1 '/opened.conf:1: admin: /nowhere is no folder' "$folder/opened.conf"
+opened 'backend "a" { server = "https://127.0.0.1:1"; ca = token }'
+expect 1 '/opened.conf:1: ca: TLS: CA [^ ]*/token: ' "$folder/opened.conf"
 printf 'process {\n user = nobody-at-all\n group = none-at-all }\n' >"$folder/process.conf"
 expect 1 "/process.conf:2: user: there is no 'nobody-at-all' on this machine" "$folder/process.conf"
 expect 1 "/process.conf:3: group: there is no 'none-at-all' on this machine" "$folder/process.conf"

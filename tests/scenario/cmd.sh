@@ -34,6 +34,21 @@ expect 2 "'weir help' lists" aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 expect 2 "there is no verb" help frobnicate
 expect 2 "unexpected argument 'now'" version now
 expect 2 '^usage:'
+# What other programs call it.
+expect 2 "there is no verb 'reload'; .*kill -HUP PID$" reload
+expect 2 "there is no verb '-v'; 'weir version' shows" -v
+for verb in start run; do
+	expect 2 "there is no verb '$verb'; 'weir sentry --to URL --p90 TIME' protects a service, 'weir serve" "$verb"
+done
+for verb in sentry serve; do
+	expect 2 "unexpected argument '--target'; write the target as --p90 200ms, and the service as --to URL$" "$verb" --target 200ms
+	expect 2 "unexpected argument '--port'; did you mean '--listen'?" "$verb" --port 80
+done
+for option in --port --port=7777 -p --admin --address --host; do
+	expect 2 "unexpected argument '$option'; the address comes without an option, as 127.0.0.1:7777$" top "$option" 7777
+done
+expect 2 "unexpected argument '-d'; a body is --body TEXT or --body @FILE, and how long to send is --duration" load -d hello http://127.0.0.1:1/
+expect 2 "unexpected argument '-D'; a body from a file is --body @FILE" load -D body http://127.0.0.1:1/
 expect 2 "unexpected argument '--lisen'; did you mean '--listen'?" serve --lisen 127.0.0.1:1
 expect 2 "unexpected argument '--lisen=x'; did you mean '--listen'?" sentry --lisen=x
 expect 2 "did you mean '--seed'" sim --sede 1

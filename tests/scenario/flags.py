@@ -55,7 +55,7 @@ def test_habits_get_a_hint():
         status, error = says("sentry", "--to", "http://127.0.0.1:9", typed, "x")
         same(status, 2, typed)
         expect(f"did you mean '{ours}'?" in error, f"{typed}: {error}")
-    for typed, ours in (("--concurrency", "--users"), ("-d", "--duration"), ("-R", "--rate"), ("-k", "--insecure")):
+    for typed, ours in (("--concurrency", "--users"), ("-R", "--rate"), ("-k", "--insecure")):
         expect(f"did you mean '{ours}'?" in says("load", typed, "x", "http://127.0.0.1:9/")[1], typed)
     for typed, option in (("http://127.0.0.1:9", "--to"), ("weir.conf", "-c")):
         expect(f"did you mean '{option} {typed}'?" in says("sentry", typed)[1], f"{typed} without its option")

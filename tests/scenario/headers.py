@@ -83,14 +83,37 @@ def test_what_weir_says_can_be_set():
         same([field for field in seen.fields if field[0] in names], [("x-forwarded-proto", "https"), ("x-request-id", "fixed")], "once, as the configuration says")
 
 
+def test_server_field():
+    """That of the backend does not pass; ours can be turned off, in answers and in rejections, over HTTP/1.1 and HTTP/2."""
+    def named(peer):
+        while True:
+            peer.next()
+            peer.reply("x", fields="Server: secret/1.0\r\n")
+    for keys, expected in (("", "weir"), ("limits { server-field = off }", None)):
+        with Backend(named) as backend, Weir("sentry", config=f"""
+            listen "127.0.0.1:0" {{}}
+            {keys}
+            limit "none" {{ rate = 1/m; burst = 1; match = "path /limited" }}
+            backend "app" {{ server = "{backend.url}" }}
+            route "all" {{ backend = app }}
+        """) as weir:
+            for path in ("/", "/nothing", "/limited", "/limited"):
+                same(weir.ask(path)["server"], expected, f"Server with '{keys}': {path}")
+            if shutil.which("curl") is not None:
+                answer = subprocess.run(["curl", "-si", "--http2-prior-knowledge", f"http://127.0.0.1:{weir.port}/"], capture_output=True, text=True, timeout=60, check=True).stdout
+                same([line for line in answer.splitlines() if line.startswith("server:")], ["server: weir"] if expected else [], "by HTTP/2")
+
+
 def test_what_cannot_be_changed():
-    for edit in ("set Host: x", "set Content-Length: 5", "remove Transfer-Encoding", "add Connection: close", "set X", "put X: y", "remove", "set X Y: z", "remove a b"):
+    for edit in ("set Host: x", "set Content-Length: 5", "remove Transfer-Encoding", "add Connection: close", "set X", "put X: y", "remove", "set X Y: z", "remove a b", "remove Server", "set server: x"):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "weir.conf")
             with open(path, "w") as file:
                 file.write(f'backend "a" {{ server = "http://127.0.0.1:9"\n request-headers = "{edit}" }}\nroute "all" {{ backend = a }}\n')
             ended = subprocess.run([WEIR, "check", path], capture_output=True, text=True, timeout=60, check=False)
             expect(ended.returncode == 1 and "weir.conf:2: request-headers:" in ended.stdout + ended.stderr, f"{edit}: {ended.stdout}{ended.stderr}")
+            if "Server" in edit:
+                expect("limits { server-field = off }" in ended.stdout, f"it says what to do instead: {ended.stdout}")
 
 
 def test_identifiers():
@@ -194,4 +217,4 @@ def test_redirects():
             expect(subprocess.run([WEIR, "check", path], capture_output=True, timeout=60, check=False).returncode == 1, f"{key} is refused")
 
 
-run(test_no_other_spelling_and_no_trailer_gets_past, test_what_weir_says_can_be_set, test_redirects, test_identifiers, test_identifiers_of_rejected_requests, test_both_ways, test_by_http2, test_what_cannot_be_changed)
+run(test_no_other_spelling_and_no_trailer_gets_past, test_what_weir_says_can_be_set, test_redirects, test_identifiers, test_identifiers_of_rejected_requests, test_both_ways, test_by_http2, test_server_field, test_what_cannot_be_changed)

@@ -134,6 +134,9 @@ def dies():
     end(weir, backend)
     weir = start([backend])  # nobody listens there any more
     same([weir.ask("/").status, weir.ask("/", method="POST", body=b"x").status], [502, 502], "a backend that is not there")
+    for _ in range(5):
+        weir.ask("/", method="POST", body=b"x")
+    same(weir.backends()[0]["state"], "failing", "the last backend is still used, and is not called well")
     end(weir)
 
 

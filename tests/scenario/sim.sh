@@ -103,7 +103,11 @@ for run in report["runs"]:
     ends = sum(tally[name] for name in ("shed", "dropped", "given_up", "completed")) + run["inside_at_end"]
     assert tally["offered"] + run["inside_at_start"] == ends, run
     assert abs(run["metrics"]["offered_per_s"] - tally["offered"] / 20) < 1e-6
+    # As `weir load` counts them: within the target.
+    assert tally["good"] <= tally["useful"] <= tally["completed"] and abs(run["metrics"]["good_per_s"] - tally["good"] / 20) < 1e-6
+    assert all(phase["good_per_s"] <= phase["useful_per_s"] for phase in run["phases"])
     assert len(run["phases"]) == 2
+assert any(run["all"]["good"] < run["all"]["useful"] for run in report["runs"])
 none = [run["metrics"]["useful_per_s"] for run in report["runs"] if run["label"] == "none"]
 assert abs(report["summary"][0]["mean"]["useful_per_s"] - sum(none) / 2) < 1e-6
 assert abs(report["summary"][0]["worst"]["useful_per_s"] - min(none)) < 1e-6

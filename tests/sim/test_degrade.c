@@ -115,7 +115,7 @@ static void before_its_own_queue(void **state)
 static bool same_window(const weir_sim_window *a, const weir_sim_window *b)
 {
 	return a->offered == b->offered && a->shed == b->shed && a->dropped == b->dropped &&
-	       a->completed == b->completed && a->good == b->good && a->p50_ms == b->p50_ms &&
+	       a->completed == b->completed && a->useful == b->useful && a->p50_ms == b->p50_ms &&
 	       a->p90_ms == b->p90_ms && a->p99_ms == b->p99_ms;
 }
 

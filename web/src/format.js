@@ -2,17 +2,24 @@
 // Numbers as people read them.
 
 /** 0.0123 s as "12.3 ms"; null as a dash. */
-export function time(ns) {
+export function time(ns, more = 0) {
   if (ns === null || ns === undefined) return "–";
   if (ns < 1e3) return `${ns.toFixed(0)} ns`;
-  if (ns < 1e6) return `${digits(ns / 1e3)} µs`;
-  if (ns < 1e9) return `${digits(ns / 1e6)} ms`;
-  return `${digits(ns / 1e9)} s`;
+  if (ns < 1e6) return `${digits(ns / 1e3, more)} µs`;
+  if (ns < 1e9) return `${digits(ns / 1e6, more)} ms`;
+  return `${digits(ns / 1e9, more)} s`;
 }
 
-export function digits(value) {
+/** Two times beside each other, with as many more digits as it takes to tell them apart. */
+export function times(ns, other) {
+  let pair = [time(ns), time(other)];
+  for (let more = 1; more <= 4 && ns !== other && pair[0] === pair[1]; more++) pair = [time(ns, more), time(other, more)];
+  return pair;
+}
+
+export function digits(value, more = 0) {
   const size = Math.abs(value);
-  return value.toFixed(size < 10 ? 2 : size < 100 ? 1 : 0);
+  return value.toFixed((size < 10 ? 2 : size < 100 ? 1 : 0) + more);
 }
 
 export function rate(perSecond) {

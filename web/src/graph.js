@@ -45,7 +45,7 @@ function drawEdge(edge) {
   const middle = edge.points[Math.floor(edge.points.length / 2)];
   const label = (dy, name) => element("text", { x: middle.x, y: middle.y + dy, "text-anchor": "middle", class: name });
   return element("g", { class: "edge" }, element("path", { d: path, "marker-end": "url(#arrow)" }), element("path", { d: path, class: "flow" }),
-    label(-4, "rate"), label(12, "shed"));
+    label(-7, "rate"), label(16, "shed"));
 }
 
 function drawNode(name, at, open) {

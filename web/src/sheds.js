@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The last requests that were turned away, and why, in words and with the numbers that decided.
-import { element, time, count } from "./format.js";
+import { element, time, times, count } from "./format.js";
 
 const SHOWN = 50;
 
@@ -25,15 +25,17 @@ const REASONS = {
 export function sentence(shed) {
   const why = REASONS[shed.reason] ?? shed.reason;
   let text = `Stage “${shed.stage}” turned it away because ${why}.`;
-  if (shed.bound_ns) text += ` The law ${shed.law} expected ${time(shed.estimate_ns)}, and allows ${time(shed.bound_ns)} (target ${time(shed.target_ns)}).`;
+  const [expected, allowed] = times(shed.estimate_ns, shed.bound_ns);
+  if (shed.bound_ns) text += ` The law ${shed.law} expected ${expected}, and allows ${allowed} (target ${time(shed.target_ns)}).`;
   if (shed.retry_after_ns) text += ` It expects to let such requests in again in ${time(shed.retry_after_ns)}.`;
   return text;
 }
 
 function numbers(shed) {
+  const [expected, allowed] = shed.bound_ns ? times(shed.estimate_ns, shed.bound_ns) : ["–", "–"];
   const rows = [["when", shed.when], ["request", `${shed.method} ${shed.path}`], ["client", shed.client], ["route", shed.route], ["stage", shed.stage],
-    ["class", `${shed.class} ${shed.class_name ?? ""}`], ["reason", shed.reason], ["law", shed.law ?? "–"], ["expected", shed.bound_ns ? time(shed.estimate_ns) : "–"],
-    ["allowed", shed.bound_ns ? time(shed.bound_ns) : "–"], ["target", shed.target_ns ? time(shed.target_ns) : "–"], ["again in", shed.retry_after_ns ? time(shed.retry_after_ns) : "–"], ["answered with", String(shed.status)]];
+    ["class", `${shed.class} ${shed.class_name ?? ""}`], ["reason", shed.reason], ["law", shed.law ?? "–"], ["expected", expected],
+    ["allowed", allowed], ["target", shed.target_ns ? time(shed.target_ns) : "–"], ["again in", shed.retry_after_ns ? time(shed.retry_after_ns) : "–"], ["answered with", String(shed.status)]];
   return rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers as the page writes them, against what a person would: page.mjs compares the page with format.js, so format.js itself is looked at here. Needs node, and no browser.
 import assert from "node:assert/strict";
-import { count, digits, duration, percent, percentile, rate, time } from "../src/format.js";
+import { count, digits, duration, percent, percentile, rate, time, times } from "../src/format.js";
 import { History } from "../src/stream.js";
 import { bitrate, sendingOf } from "../src/transmit.js";
 
@@ -24,6 +24,11 @@ const EXPECTED = [
 
 for (const [format, cases] of EXPECTED)
   for (const [value, text] of cases) assert.equal(format(value), text, `${format.name}(${value})`);
+
+// What is a little more than allowed does not look the same.
+for (const [pair, shown] of [[[412e6, 196e6], ["412 ms", "196 ms"]], [[200.4e6, 200e6], ["200.4 ms", "200.0 ms"]], [[200.04e6, 200e6], ["200.04 ms", "200.00 ms"]],
+  [[200e6, 200e6], ["200 ms", "200 ms"]], [[null, undefined], ["–", "–"]], [[1, 1.4], ["1 ns", "1 ns"]]])
+  assert.deepEqual(times(...pair), shown);
 
 // What the server remembers comes before what the page saw; its clock is ten seconds behind.
 const history = new History();

@@ -397,7 +397,9 @@ static void overview_of_80_columns(void **state)
 		">app             800    398   12k    3      9    12  61ms 181ms  1.2s  #####.|.");
 	assert_true(at.screen.cells[(size_t)(head + 1) * 80].chosen);
 	assert_false(at.screen.cells[(size_t)head * 80].chosen);
-	row_with(&at, " app  adaptive-remote, dry-run, target p90 200ms, at most 396/s, quality 0.50");
+	unsigned law = row_with(
+		&at, " app  adaptive-remote, dry-run, target p90 200ms, at most 396/s, quality 0.50,");
+	assert_string_equal(line(&at, law + 1), "      target out of reach: needs about 340ms");
 	row_with(&at, "181ms of p90 200ms");
 	row_with(&at, " 127.0.0.1:9000                up               9     42ms      3900        2");
 	unsigned down = row_with(&at, "9001                down");
@@ -481,6 +483,40 @@ static void wider_screens_show_more(void **state)
 	row_with(&at, "p90 200ms  adaptive-remote  dry-run");
 	row_with(&at, "412ms, allowed 196ms");
 	row_with(&at, "quality 0.50, target out of reach: needs about 340ms");
+	tear_down_drawing(&at);
+}
+
+/* What is a little more than allowed does not look the same. */
+static void times_that_are_near(void **state)
+{
+	static const struct {
+		double ns, other_ns;
+		const char *shown, *other;
+	} cases[] = {
+		{412e6, 196e6, "412ms", "196ms"},          {200.4e6, 200e6, "200.4ms", "200.0ms"},
+		{200.04e6, 200e6, "200.04ms", "200.00ms"}, {200e6, 200e6, "200ms", "200ms"},
+		{1.52e9, 1.5e9, "1.52s", "1.50s"},         {200e6 + 1, 200e6, "200.0000ms", "200.0000ms"},
+		{(double)NAN, (double)NAN, "-", "-"},
+	};
+	char text[WEIR_SCREEN_TIME], other[WEIR_SCREEN_TIME];
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		weir_screen_times(text, cases[i].ns, other, cases[i].other_ns);
+		assert_string_equal(text, cases[i].shown);
+		assert_string_equal(other, cases[i].other);
+	}
+}
+
+static void sheds_tell_what_decided(void **state)
+{
+	static const char near[] =
+		"{\"sheds\":[{\"id\":1,\"when\":\"2026-11-16T03:22:51.123Z\",\"stage\":\"app\","
+		"\"method\":\"GET\",\"path\":\"/a-path-that-is-long\",\"reason\":\"waited-too-long\","
+		"\"estimate_ns\":200400000,\"bound_ns\":200000000}]}";
+	drawing at;
+	set_up_drawing(&at, near, 24, 100, false);
+	at.view.page = WEIR_TOP_SHEDDING;
+	weir_top_draw(&at.screen, &at.model, &at.view);
+	row_with(&at, " GET /a-path-that-is- waited-too-long  200.4ms, allowed 200.0ms");
 	tear_down_drawing(&at);
 }
 
@@ -720,6 +756,8 @@ int main(void)
 		cmocka_unit_test(the_verdict_is_on_top),
 		cmocka_unit_test(inner_stages_are_folded),
 		cmocka_unit_test(wider_screens_show_more),
+		cmocka_unit_test(times_that_are_near),
+		cmocka_unit_test(sheds_tell_what_decided),
 		cmocka_unit_test(other_pages),
 		cmocka_unit_test(costs_are_told),
 		cmocka_unit_test(sending_is_told),

@@ -370,10 +370,21 @@ static void print_cells(const struct grid_options *o)
 	}
 }
 
+static void print_json_reasons(enum judge_grid grid)
+{
+	struct count c = count_of(grid, NULL);
+	if (c.counted + c.cannot != 0)
+		printf("{\"grid\":\"%s\",\"explanations\":%llu,\"contradictions\":%llu}\n",
+		       judge_grid_names[grid], (unsigned long long)c.reasons.asked,
+		       (unsigned long long)c.reasons.contradictions);
+}
+
 static void tell(const struct grid_options *o)
 {
 	if (!summary)
 		print_cells(o);
+	for (int grid = 0; o->json && grid < JUDGE_GRIDS; grid++)
+		print_json_reasons((enum judge_grid)grid);
 	for (int grid = 0; grid < JUDGE_GRIDS && !o->json; grid++) {
 		if (!summary)
 			print_parts((enum judge_grid)grid);

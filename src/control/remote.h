@@ -310,6 +310,8 @@ bool weir_remote_spend(weir_remote *r, unsigned klass, uint32_t count);
  * measured rate. Whether this one is in time there.
  */
 bool weir_remote_fits_shadow(weir_remote *r, const weir_ask *ask, unsigned klass, double limit);
+/* Requests that were admitted and have not ended, without those that may never end. */
+int64_t weir_remote_inside(const weir_remote *r);
 /* Whether this many more inside would slow nobody down. */
 bool weir_remote_is_calm(const weir_remote *r, uint32_t more);
 

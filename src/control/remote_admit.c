@@ -78,12 +78,17 @@ bool weir_remote_fits_shadow(weir_remote *r, const weir_ask *ask, unsigned klass
 	return true;
 }
 
-bool weir_remote_is_calm(const weir_remote *r, uint32_t more)
+int64_t weir_remote_inside(const weir_remote *r)
 {
-	int64_t inside = (int64_t)more + weir_remote_serving(r);
+	int64_t inside = weir_remote_serving(r);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		inside += atomic_load_explicit(&r->waiting[k], memory_order_relaxed);
-	return inside <= (int64_t)atomic_load_explicit(&r->floor, memory_order_relaxed);
+	return inside;
+}
+
+bool weir_remote_is_calm(const weir_remote *r, uint32_t more)
+{
+	return weir_remote_inside(r) + more <= (int64_t)atomic_load_explicit(&r->floor, memory_order_relaxed);
 }
 
 /* Above the limit, as long as no more come than the backend is known to cope with. */

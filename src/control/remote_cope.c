@@ -11,8 +11,8 @@
  *  excess    a leaky bucket: what came beyond 1.25 times the rate that the backend copes with
  *  lenient   the excess is small. Then requests come in above the limit, and nothing is learnt from those that are late
  *
- * The backend itself may have become slower. So if it is not drained for a second and two targets, and more than 64 were late or
- * refused meanwhile, it does not count as known to cope with anything.
+ * The backend itself may have become slower, or hang. So if it is not drained for a second and two targets, and more than 64 were late or
+ * refused meanwhile, or more are inside than come in two targets, it does not count as known to cope with anything.
  */
 #include <math.h>
 
@@ -38,6 +38,13 @@ static void end_stretch(weir_remote *r)
 	r->cope.pressed = false;
 }
 
+/* By Little's law, more inside than come in two targets take longer than that. Nobody has to be answered for this to be seen. */
+static bool is_bad(const weir_remote *r, double target_s)
+{
+	return r->cope.spell_bad > SPELL_BAD ||
+	       (double)weir_remote_inside(r) > SPELL_BAD + SPELL_TARGETS * target_s * r->cope.rate;
+}
+
 void weir_remote_learn_cope(weir_remote *r, double came, double bad, double s)
 {
 	double target_s = (double)weir_remote_least_target_ns(r) / 1e9;
@@ -51,7 +58,7 @@ void weir_remote_learn_cope(weir_remote *r, double came, double bad, double s)
 	if (drained && (r->cope.pressed || (r->cope.came >= STRETCH_LEAST &&
 					    r->cope.s >= fmax(STRETCH_LEAST_S, STRETCH_TARGETS * target_s))))
 		end_stretch(r);
-	if (r->cope.spell_bad > SPELL_BAD && r->cope.spell_s > fmax(SPELL_MOST_S, SPELL_TARGETS * target_s))
+	if (r->cope.spell_s > fmax(SPELL_MOST_S, SPELL_TARGETS * target_s) && is_bad(r, target_s))
 		r->cope.rate = 0;
 	atomic_store_explicit(&r->lenient,
 			      !r->mix_changes && r->cope.rate > 0 && r->cope.excess <= EXCESS_MOST,

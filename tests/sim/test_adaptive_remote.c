@@ -628,6 +628,18 @@ static void test_a_known_load_is_let_be(void **state)
 	expect_all_passed();
 }
 
+/* It copes with the load for 15 s, and then answers nobody: it is not known to cope any more, although nobody is late by an answer. */
+static void test_a_backend_that_hangs_is_not_coping(void **state)
+{
+	struct proxy_cell cell = a_cell(WEIR_BACKEND_FIFO, 16, WEIR_DIST_EXPONENTIAL, .5);
+	cell.target_s = .1;
+	cell.phase[0] = (struct proxy_phase){15, .5, 0};
+	cell.warm_s = 17;
+	cell.measure_s = 10;
+	struct proxy_result r = run(&cell);
+	expect(&cell, r, r.shed > .9);
+}
+
 /* 64 at one instant, the first that it sees: with 64 workers none waits, with 16 the last are done after 80 of 200 ms. */
 static void test_a_cold_burst_comes_in(void **state)
 {
@@ -679,6 +691,7 @@ int main(void)
 		cmocka_unit_test(test_a_queue_that_drains_is_let_be),
 		cmocka_unit_test(test_one_worker_is_held_after_a_calm),
 		cmocka_unit_test(test_a_known_load_is_let_be),
+		cmocka_unit_test(test_a_backend_that_hangs_is_not_coping),
 		cmocka_unit_test(test_a_cold_burst_comes_in),
 	};
 	return cmocka_run_group_tests_name("adaptive-remote", tests, NULL, NULL);

@@ -182,10 +182,10 @@ typedef struct weir_admission_law {
 	bool by_class;
 	bool wants_cpu;  /* samples contain cpu_share */
 	bool wants_pool; /* asks, turns and samples describe a pool that several stages share */
-	/* admit, refund and explain do not look at an ask's cost: it may be 0 there, and be found out only for what is admitted. */
-	bool ignores_cost;
 	/* Samples contain quantiles (`quantile`, or 0.9), which take time to compute. */
 	bool wants_quantiles;
+	/* admit, refund and explain do not look at an ask's cost: it may be 0 there, and be found out only for what is admitted. */
+	bool ignores_cost;
 	double quantile;
 
 	/*

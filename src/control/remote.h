@@ -140,6 +140,7 @@ typedef struct weir_remote {
 	_Atomic double told_gamma, told_rate, told_slowdown, told_base_ns;
 	_Atomic uint32_t top_class; /* the highest class present */
 	_Atomic bool congested, limited, dry_run, lenient;
+	_Atomic uint32_t asked_most; /* while lenient: no more than these, until the next tick */
 	_Atomic bool strict;         /* hopeless requests are dropped */
 	_Atomic uint64_t limited_ns; /* since when the limit is in force */
 	_Atomic uint64_t oldest;     /* slot in the ring of ages */
@@ -154,6 +155,7 @@ typedef struct weir_remote {
 	_Atomic int32_t serving_of[WEIR_CLASSES];
 	_Atomic int64_t credit; /* in thousandths of a request */
 	_Atomic uint32_t shed[WEIR_CLASSES];
+	_Atomic uint32_t asked; /* about whom the law was asked */
 	_Atomic uint32_t above; /* let in above the limit, because it is lenient */
 	weir_refusal refused[WEIR_CLASSES], dropped[WEIR_CLASSES]; /* at the offer; after waiting */
 	/* In a dry run: when the backend would have completed everything that would have been admitted. */
@@ -177,7 +179,7 @@ typedef struct weir_remote {
 	/* the tick */
 	_Alignas(64) uint32_t seen_slowed[WEIR_REMOTE_MARKS];
 	uint32_t seen_rated, seen_plainly, seen_silent, seen_aside, seen_shed[WEIR_CLASSES];
-	uint32_t seen_telling, seen_telling_late, seen_above;
+	uint32_t seen_telling, seen_telling_late, seen_above, seen_asked;
 	uint64_t seen_done, seen_backend_us;
 	int64_t seen_rates_ln;
 	double base, spread; /* ln; INFINITY: unknown */

@@ -94,7 +94,9 @@ bool weir_remote_is_calm(const weir_remote *r, uint32_t more)
 /* Above the limit, as long as no more come than the backend is known to cope with. */
 static bool take_above(weir_remote *r, const weir_ask *ask)
 {
-	if (!atomic_load_explicit(&r->lenient, memory_order_relaxed))
+	uint32_t asked = atomic_load_explicit(&r->asked, memory_order_relaxed),
+		 most = atomic_load_explicit(&r->asked_most, memory_order_relaxed);
+	if (!atomic_load_explicit(&r->lenient, memory_order_relaxed) || (int32_t)(asked - most) > 0)
 		return false;
 	atomic_fetch_add_explicit(&r->above, ask->count, memory_order_relaxed);
 	return true;
@@ -133,6 +135,7 @@ weir_verdict weir_remote_admit(void *state, const weir_ask *ask)
 	weir_remote *r = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
 	uint32_t limit = atomic_load_explicit(&r->limit[klass], memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->asked, ask->count, memory_order_relaxed);
 	if (limit != WEIR_REMOTE_OPEN && !fits(r, ask, klass, limit)) {
 		weir_remote_refused(r, klass, ask->count);
 		return WEIR_SHED_LATE;

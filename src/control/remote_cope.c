@@ -45,6 +45,17 @@ static bool is_bad(const weir_remote *r, double target_s)
 	       (double)weir_remote_inside(r) > SPELL_BAD + SPELL_TARGETS * target_s * r->cope.rate;
 }
 
+static void decide_lenient(weir_remote *r, double s)
+{
+	/* What fits into the bucket by the next tick: a burst between two ticks may be large. */
+	double room = EXCESS_MOST - r->cope.excess + COPE_MORE * r->cope.rate * s;
+	atomic_store_explicit(&r->asked_most, r->seen_asked + (uint32_t)fmin(fmax(room, 0), 1e9),
+			      memory_order_relaxed);
+	atomic_store_explicit(&r->lenient,
+			      !r->mix_changes && r->cope.rate > 0 && r->cope.excess <= EXCESS_MOST,
+			      memory_order_relaxed);
+}
+
 void weir_remote_learn_cope(weir_remote *r, double came, double bad, double s)
 {
 	double target_s = (double)weir_remote_least_target_ns(r) / 1e9;
@@ -60,7 +71,5 @@ void weir_remote_learn_cope(weir_remote *r, double came, double bad, double s)
 		end_stretch(r);
 	if (r->cope.spell_s > fmax(SPELL_MOST_S, SPELL_TARGETS * target_s) && is_bad(r, target_s))
 		r->cope.rate = 0;
-	atomic_store_explicit(&r->lenient,
-			      !r->mix_changes && r->cope.rate > 0 && r->cope.excess <= EXCESS_MOST,
-			      memory_order_relaxed);
+	decide_lenient(r, s);
 }

@@ -49,9 +49,8 @@
 /* What has happened since the last tick. */
 struct news {
 	double s;
-	uint32_t answers, judged, usual, silent, rated, slowed[WEIR_REMOTE_MARKS], late, plainly_late, shed,
-		telling, telling_late;
-	double came;                /* offered */
+	uint32_t asked, answers, judged, usual, silent, rated, slowed[WEIR_REMOTE_MARKS], late, plainly_late,
+		shed, telling, telling_late;
 	double rates_ln, backend_s; /* sums */
 	double target_s;            /* of the class with the shortest */
 };
@@ -119,6 +118,7 @@ static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 	*news = (struct news){.s = (double)sample->interval_ns / 1e9,
 			      .answers = (uint32_t)total_since(&r->done, &r->seen_done),
 			      .rated = since(&r->rated, &r->seen_rated),
+			      .asked = since(&r->asked, &r->seen_asked),
 			      .plainly_late = since(&r->plainly_late, &r->seen_plainly),
 			      .telling = since(&r->telling, &r->seen_telling),
 			      .telling_late = since(&r->telling_late, &r->seen_telling_late),
@@ -133,7 +133,6 @@ static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 		uint32_t shed = since(&r->shed[k], &r->seen_shed[k]);
 		news->shed += shed;
 		shedding |= (uint32_t)(shed != 0) << k;
-		news->came += (double)sample->klass[k].offered;
 		if (sample->klass[k].offered != 0)
 			r->present_ns[k] = sample->now_ns;
 	}
@@ -459,7 +458,7 @@ void weir_remote_tick(void *state, const weir_sample *sample)
 	gather(r, sample, &news);
 	learn_kinds(r, &news, sample->now_ns);
 	learn_averages(r, &news);
-	weir_remote_learn_cope(r, news.came, (double)news.late + news.shed, news.s);
+	weir_remote_learn_cope(r, news.asked, (double)news.late + news.shed, news.s);
 	learn_beta(r, &news);
 	bool congested =
 		weir_remote_evidence(r, sample->now_ns, sample->waiting == 0, news.usual, news.slowed);

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -317,11 +318,13 @@ static void check_edits(weir_config *config, const weir_backend_block *b, const 
 		weir_edits_free(edits);
 }
 
-/* Whether authorities can be read from it, as the start will. */
+/* Whether authorities can be read from it, as the start will. A pipe can be read only once. */
 static void check_authorities(weir_config *config, const weir_backend_block *b)
 {
+	struct stat found;
 	weir_config_check_file(config, &b->head, "ca", b->ca, false);
-	if (b->ca != NULL && access(b->ca, R_OK) == 0 && weir_tls_try(b->ca) != 0)
+	if (b->ca != NULL && stat(b->ca, &found) == 0 && S_ISREG(found.st_mode) && access(b->ca, R_OK) == 0 &&
+	    weir_tls_try(b->ca) != 0)
 		weir_config_wrong(config, &b->head, "ca", "ca: %s", weir_error());
 }
 

@@ -227,7 +227,7 @@ static const weir_key limits_keys[] = {
 	    "Tells rejected clients the reason, with the names of stages, in the field Weir-Shed"),
 	ROW("server-field", SWITCH, server_field, "on",
 	    "Answers have the field 'Server: weir', instead of that of a backend's server; off: they have "
-	    "none"),
+	    "none. Those of the admin listener always do"),
 	ROW("server-timing", SWITCH, server_timing, "off",
 	    "Tells in the field Server-Timing how long a request waited for its turn and, from pools of "
 	    "threads, its processor time, for a sentry in front"),

@@ -19,11 +19,12 @@ static int try_output(const char *path)
 	char folder[PATH_MAX] = ".";
 	struct stat found;
 	const char *slash = strrchr(path, '/');
-	if (stat(path, &found) == 0 && S_ISDIR(found.st_mode))
-		return -EISDIR;
+	if (stat(path, &found) == 0 && (S_ISDIR(found.st_mode) || S_ISSOCK(found.st_mode)))
+		return S_ISDIR(found.st_mode) ? -EISDIR : -ENXIO;
 	if (access(path, W_OK) == 0)
 		return 0;
-	if (errno != ENOENT)
+	/* A link to a file that is not there is followed, and where it leads is not looked at. */
+	if (errno != ENOENT || lstat(path, &found) == 0)
 		return -errno;
 	if (slash != NULL &&
 	    snprintf(folder, sizeof(folder), "%.*s", (int)(slash + 1 - path), path) >= (int)sizeof(folder))

@@ -149,6 +149,9 @@ for key in access error; do
 	expect 0 '/opened.conf: ok$' "$folder/opened.conf"
 	[ ! -e "$folder/new.log" ] || fail "weir check made a log"
 done
+ln -s nowhere/a.log "$folder/link.log"
+opened 'log { access = link.log }'
+expect 1 '/opened.conf:1: access: [^ ]*/link.log: No such file or directory' "$folder/opened.conf"
 expect 1 '^command line: access: /nowhere/a.log: No such file or directory' "$folder/rest.conf" --access-log /nowhere/a.log
 echo kept >"$folder/old.log"
 opened 'log { access = old.log; error = "-" }'
@@ -161,6 +164,9 @@ opened 'admin "unix:/nowhere/admin.sock" {}'
 expect 1 '/opened.conf:1: admin: /nowhere is no folder' "$folder/opened.conf"
 opened 'backend "a" { server = "https://127.0.0.1:1"; ca = token }'
 expect 1 '/opened.conf:1: ca: TLS: CA [^ ]*/token: ' "$folder/opened.conf"
+mkfifo "$folder/pipe"
+opened 'backend "a" { server = "https://127.0.0.1:1"; ca = pipe }'
+expect 0 '/opened.conf: ok$' "$folder/opened.conf"
 printf 'process {\n user = nobody-at-all\n group = none-at-all }\n' >"$folder/process.conf"
 expect 1 "/process.conf:2: user: there is no 'nobody-at-all' on this machine" "$folder/process.conf"
 expect 1 "/process.conf:3: group: there is no 'none-at-all' on this machine" "$folder/process.conf"

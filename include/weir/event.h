@@ -103,8 +103,8 @@ struct weir_event {
 	/* For you: set these after weir_event_init and before an offer, also when a handler offers it on. */
 	/*
 	 * The number that laws, "shortest first" and cost bounds use. For an HTTP request, the server
-	 * sets it at the first offer (at the latest when it is admitted) to the time that requests of its kind take without queueing, in
-	 * microseconds; 0: unknown. A handler that offers the event on may set its own value, in whatever
+	 * sets it at the first offer (at the latest when it is admitted) to the time that requests of its
+	 * kind take without queueing, in microseconds; 0: unknown. A handler that offers the event on may set its own value, in whatever
 	 * unit the next stage's order, bound and law use (bytes, say).
 	 */
 	uint32_t cost;

@@ -184,7 +184,10 @@ typedef struct weir_admission_law {
 	bool wants_pool; /* asks, turns and samples describe a pool that several stages share */
 	/* Samples contain quantiles (`quantile`, or 0.9), which take time to compute. */
 	bool wants_quantiles;
-	/* admit, refund and explain do not look at an ask's cost: it may be 0 there, and be found out only for what is admitted. */
+	/*
+	 * admit, refund and explain do not look at an ask's cost: it may be 0 there, and be found out only for
+	 * what is admitted.
+	 */
 	bool ignores_cost;
 	double quantile;
 

@@ -4,8 +4,8 @@
 
 /*
  * The state of `adaptive-remote`, for its parts: parameters and the law itself (adaptive_remote.c), who is
- * admitted (remote_admit.c), requests in the backend (remote_serve.c), the evidence (remote_evidence.c, remote_cope.c, remote_probe.c, remote_told.c), the
- * tick (remote_tick.c), reports and the warm start (remote_report.c). `value` embeds it and shares all but
+ * admitted (remote_admit.c), requests in the backend (remote_serve.c), the evidence (remote_evidence.c,
+ * remote_cope.c, remote_probe.c, remote_told.c), the tick (remote_tick.c), reports and the warm start (remote_report.c). `value` embeds it and shares all but
  * the decision. docs/laws/adaptive-remote.md explains the law; this is its vocabulary.
  *
  *  inside     requests that were admitted and have not ended: those waiting here and those in the backend
@@ -206,10 +206,10 @@ typedef struct weir_remote {
 	bool pressed; /* since the last tick some did not fit: refused, or above the limit */
 	/* what the backend copes with (remote_cope.c) */
 	struct {
-		double came, s;            /* of this stretch: requests offered, seconds */
+		double came, s;            /* of this stretch: requests, seconds */
 		bool pressed;              /* some did not fit in it */
 		double rate;               /* per second; 0: unknown */
-		double excess;             /* requests offered beyond that */
+		double excess;             /* requests beyond that */
 		double spell_s, spell_bad; /* late or refused in this spell */
 	} cope;
 	/* how many requests the backend gets */
@@ -284,8 +284,8 @@ bool weir_remote_seen_with_fewer(const weir_remote *r, unsigned at, double least
 bool weir_remote_probe(weir_remote *r, const weir_sample *sample, uint32_t answers);
 
 /*
- * Within so many seconds so many were offered, and so many late or refused: learns what the backend copes with, and whether the law
- * is lenient from now on.
+ * Within s seconds the law was asked about `came` requests, and `bad` were late or refused. Learns what the backend
+ * copes with, and whether the law is lenient from now on.
  */
 void weir_remote_learn_cope(weir_remote *r, double came, double bad, double s);
 

@@ -3,16 +3,17 @@
  * `adaptive-remote`: how many requests a second the backend is known to cope with. remote.h defines the terms.
  *
  * A backend that is not saturated has long queues, too, and drains them: one long request holds up all others before
- * one worker. Such a queue looks like an overload for as long as it lasts. What tells them apart are the arrivals: in an
- * overload more come than before.
+ * one worker. Such a queue looks like an overload for as long as it lasts. Arrivals tell the two apart: in an overload
+ * more come than before. Requests that the law is not asked about, such as exempt ones, do not count.
  *
- *  stretch   at least a second, five targets and 256 requests long. It ends when the backend is drained, that is, when no more
- *            are inside than the highest calm level. If all of them fitted, the backend copes with the stretch's rate
+ *  stretch   at least a second, five targets and 256 requests long. It ends when the backend is drained, that is,
+ *            when no more are inside than the highest calm level. If all of them fitted, the backend copes with the
+ *            stretch's rate
  *  excess    a leaky bucket: what came beyond 1.25 times the rate that the backend copes with
  *  lenient   the excess is small. Then requests come in above the limit, and nothing is learnt from those that are late
  *
- * The backend itself may have become slower, or hang. So if it is not drained for a second and two targets, and more than 64 were late or
- * refused meanwhile, or more are inside than come in two targets, it does not count as known to cope with anything.
+ * The backend itself may have become slower, or hang. So it is not known to cope with anything if it is not drained for
+ * a second and two targets, and more than 64 were late or refused meanwhile, or more are inside than come in two targets.
  */
 #include <math.h>
 
@@ -38,7 +39,10 @@ static void end_stretch(weir_remote *r)
 	r->cope.pressed = false;
 }
 
-/* By Little's law, more inside than come in two targets take longer than that. Nobody has to be answered for this to be seen. */
+/*
+ * By Little's law, requests take longer than two targets if more are inside than come in that time. This is seen even if
+ * nobody is answered.
+ */
 static bool is_bad(const weir_remote *r, double target_s)
 {
 	return r->cope.spell_bad > SPELL_BAD ||

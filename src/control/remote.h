@@ -26,9 +26,11 @@
  *  aside      requests whose times say nothing about load: those that are expected to take several times
  *             the base, such as long polls and reports, and those of a kind that is not known yet
  *             (WEIR_EVENT_GUESSED). They are set aside while the others are many enough to tell
- *  gamma      the tail: completions during a request's stay over the number it met, at a high quantile
+ *  gamma      the tail: completions during a request's stay over the number it met, at a high quantile; of all
+ *             requests, and of each kind
  *  beta       the factor on the limit that keeps few enough requests late
  *  own        the time of requests of a kind on an unloaded backend, at the target's percentile
+ *  scarce     so many of the last requests were refused that this is no queue of chance
  *  drained    no more inside than the highest calm level
  *  spell      the time since the backend was last drained
  *  lenient    no more come than the backend is known to cope with (remote_cope.c): requests may come in above the limit
@@ -102,6 +104,8 @@ typedef struct weir_remote_kind {
 	_Atomic uint32_t judged, late; /* of those that the limit could have kept in time */
 	_Atomic uint64_t own_ns;       /* 0: unknown */
 	_Atomic float cost_ns;         /* expected, on average; 0: unknown */
+	_Atomic float gamma;           /* ln */
+	_Atomic uint32_t gamma_seen;   /* answers that it was learnt from */
 	/* the tick */
 	uint32_t looked, seen_answers, seen_judged, seen_late;
 	uint64_t last_ns; /* an answer */
@@ -202,6 +206,8 @@ typedef struct weir_remote {
 	double backend_s, backend_seen;  /* mean time in the backend, without those set aside */
 	double silent_share;             /* of the answers, those whose times say nothing */
 	double rate, rate_ln, rate_seen; /* requests per second; the sum from which it is computed */
+	double refused_share;            /* of those about whom the law was asked */
+	bool scarce;
 	uint64_t present_ns[WEIR_CLASSES], busy_ns, grown_ns;
 	bool pressed; /* since the last tick some did not fit: refused, or above the limit */
 	/* what the backend copes with (remote_cope.c) */

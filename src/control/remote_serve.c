@@ -191,6 +191,26 @@ static spent spend_or(uint64_t ns, spent known)
 	return ns == known.ns ? known : spend(ns);
 }
 
+/*
+ * The tail of all requests, and of this kind, which begins with that of all. Those set aside tell about their own kind
+ * only. With few inside, requests take their own time, which does not grow with the number inside.
+ */
+static void learn_gamma(weir_remote *r, const weir_event *event, double completions, bool aside)
+{
+	uint64_t met = met_by(event);
+	if (!atomic_load_explicit(&r->congested, memory_order_relaxed) || met <= WEIR_REMOTE_FEW ||
+	    met <= atomic_load_explicit(&r->floor, memory_order_relaxed) || is_outdated(r, met))
+		return;
+	float tail = logf((float)(completions / (double)met));
+	weir_remote_kind *kind = &r->kind[weir_remote_kind_of(event->cost)];
+	if (atomic_fetch_add_explicit(&kind->gamma_seen, 1, memory_order_relaxed) == 0)
+		atomic_store_explicit(&kind->gamma, atomic_load_explicit(&r->gamma, memory_order_relaxed),
+				      memory_order_relaxed);
+	follow(&kind->gamma, r->aimed, r->tuning.step, tail);
+	if (!aside)
+		follow(&r->gamma, r->aimed, r->tuning.step, tail);
+}
+
 /* What an answer says about the load of the backend. */
 static void learn_load(weir_remote *r, const weir_event *event, spent took, double completions)
 {
@@ -204,10 +224,6 @@ static void learn_load(weir_remote *r, const weir_event *event, spent took, doub
 	weir_times_add_at(&r->level[level_met_by(event)].times, telling.step);
 	weir_times_add_at(&r->recent, telling.step);
 	judge_slow(r, telling.ln);
-	/* With few inside, requests take their own time, which does not grow with the number inside. */
-	if (atomic_load_explicit(&r->congested, memory_order_relaxed) && met > WEIR_REMOTE_FEW &&
-	    met > atomic_load_explicit(&r->floor, memory_order_relaxed))
-		follow(&r->gamma, r->aimed, r->tuning.step, logf((float)(completions / (double)met)));
 	atomic_fetch_add_explicit(&r->backend_us, took.ns / 1000, memory_order_relaxed);
 }
 
@@ -230,7 +246,10 @@ static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 	if (silent)
 		atomic_fetch_add_explicit(&r->silent, 1, memory_order_relaxed);
 	/* Also if it was started before the others were many enough. */
-	if (is_aside(event) || (silent && atomic_load_explicit(&r->sets_aside, memory_order_relaxed)))
+	bool aside =
+		is_aside(event) || (silent && atomic_load_explicit(&r->sets_aside, memory_order_relaxed));
+	learn_gamma(r, event, completions, aside);
+	if (aside)
 		atomic_fetch_add_explicit(&r->aside, 1, memory_order_relaxed);
 	else
 		learn_load(r, event, took, completions);

@@ -29,16 +29,20 @@
 #define CROWD          32. /* times the first step: so many in the time that one takes come to a large service */
 #define PRESENT_NS     (10 * WEIR_NS_PER_S)
 #define PRESENT_MEMORY 256.
-#define SILENT_MOST    .75 /* of the answers: with more that say nothing, too few others are left */
-#define PRESENT_LEAST  4.  /* of those, for a kind to count */
-#define PART_LEAST     .3  /* minimum part of the limit for the lowest class */
-#define UNREACHABLE    2.  /* factor on the share that may be late */
-#define LATE_TIMES     3.  /* factor on the share that may be late from which late requests are dropped */
-#define HOPELESS       .5  /* of the answers are late: there is nothing to spend */
-#define LATE_MORE      .5  /* of the share that may be late, above what is late without load */
-#define BETA_OVER      50. /* minimum number of requests over which beta moves */
-#define FRESH          4.  /* targets without an answer after which a kind is not judged, ... */
-#define FRESH_LEAST_NS 1e9 /* ... and at least this long */
+#define SILENT_MOST    .75   /* of the answers: with more that say nothing, too few others are left */
+#define PRESENT_LEAST  4.    /* of those, for a kind to count */
+#define PART_LEAST     .3    /* minimum part of the limit for the lowest class */
+#define UNREACHABLE    2.    /* factor on the share that may be late */
+#define LATE_TIMES     3.    /* factor on the share that may be late from which late requests are dropped */
+#define HOPELESS       .5    /* of the answers are late: there is nothing to spend */
+#define LATE_MORE      .5    /* of the share that may be late, above what is late without load */
+#define BETA_OVER      50.   /* minimum number of requests over which beta moves */
+#define SCARCE         .05   /* share of refusals that a healthy service does not reach, ... */
+#define SCARCE_MEMORY  1000. /* ... of so many requests */
+#define TAIL_LEAST     8     /* answers from which the tail of a kind is known, ... */
+#define RARE_LEAST     1.    /* ... of a kind that may be rare */
+#define FRESH          4.    /* targets without an answer after which a kind is not judged, ... */
+#define FRESH_LEAST_NS 1e9   /* ... and at least this long */
 #define TRIAL_ANSWERS  200.
 #define TRIAL_LESS     .7
 #define TRIAL_SAME     .93 /* of the previous rate */
@@ -228,6 +232,15 @@ static void learn_beta(weir_remote *r, const struct news *news)
 			      memory_order_relaxed);
 }
 
+/* Not where the mix depends on the law (`value`): there, prices keep the expensive ones few. */
+static void learn_scarce(weir_remote *r, const struct news *news)
+{
+	if (news->asked != 0)
+		r->refused_share += part_of(SCARCE_MEMORY, news->asked) *
+				    ((double)news->shed / news->asked - r->refused_share);
+	r->scarce = !r->mix_changes && r->refused_share > SCARCE;
+}
+
 static void learn_rate(weir_remote *r, const struct news *news)
 {
 	if (news->rated == 0)
@@ -359,16 +372,27 @@ static uint32_t whole(double requests)
 	return requests > 1 ? (uint32_t)fmin(requests, 1e9) : 1;
 }
 
-/* Of the kinds present, the one with the least time. */
+/*
+ * Of the kinds present, the one with the least room: the shortest target over its tail. Before a backend that serves in
+ * order all tails are alike. Before one that serves all at once, expensive requests have long tails: a number inside
+ * that is right for most would make them late. In a queue of chance this would refuse more for a few, so it waits until
+ * room is scarce.
+ */
 static void find_binding(weir_remote *r)
 {
 	double least = INFINITY;
 	for (unsigned i = 0; i < WEIR_REMOTE_KINDS; i++) {
-		double target_ns = weir_remote_target_ns(r, 0, i);
-		if (r->kind[i].present < PRESENT_LEAST || target_ns >= least)
+		const weir_remote_kind *kind = &r->kind[i];
+		bool known = r->scarce &&
+			     atomic_load_explicit(&kind->gamma_seen, memory_order_relaxed) >= TAIL_LEAST;
+		double gamma = exp(
+			(double)atomic_load_explicit(known ? &kind->gamma : &r->gamma, memory_order_relaxed));
+		double room_ns = weir_remote_target_ns(r, 0, i) / gamma;
+		if (kind->present < (known ? RARE_LEAST : PRESENT_LEAST) || room_ns >= least)
 			continue;
-		least = target_ns;
+		least = room_ns;
 		atomic_store_explicit(&r->binding, i, memory_order_relaxed);
+		atomic_store_explicit(&r->told_gamma, gamma, memory_order_relaxed);
 	}
 }
 
@@ -391,9 +415,6 @@ static void set_limits(weir_remote *r, const weir_sample *sample, const struct n
 	bool known = limited && r->rate > 0;
 	unsigned above = 0; /* classes that are present */
 	find_binding(r);
-	atomic_store_explicit(&r->told_gamma,
-			      exp((double)atomic_load_explicit(&r->gamma, memory_order_relaxed)),
-			      memory_order_relaxed);
 	atomic_store_explicit(&r->unreachable, is_unreachable(r, news, limited), memory_order_relaxed);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		double fits = beta * r->rate * weir_remote_bound_ns(r, k) / 1e9;
@@ -458,6 +479,7 @@ void weir_remote_tick(void *state, const weir_sample *sample)
 	gather(r, sample, &news);
 	learn_kinds(r, &news, sample->now_ns);
 	learn_averages(r, &news);
+	learn_scarce(r, &news);
 	weir_remote_learn_cope(r, news.asked, (double)news.late + news.shed, news.s);
 	learn_beta(r, &news);
 	bool congested =

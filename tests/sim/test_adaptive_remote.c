@@ -38,8 +38,8 @@ static const struct {
 	const char *seen;
 } expected_failures[] = {
 	/* From cold into ten times the capacity: what is let in before there is evidence is a tenth of what one worker does in the whole run. */
-	{"one worker, cold fifo-1 exponential at 10", 42, "timely .76, p90 6.3 targets"},
-	{"ps-64 exponential at 10", 42, "timely .90, p90 2.1 targets"},
+	{"one worker, cold fifo-1 exponential at 10", 42, "timely .84, p90 4.5 targets"},
+	{"ps-64 exponential at 10", 42, "timely .89, p90 2.2 targets"},
 	/* From cold, the base is of a few requests that were slowed already: the limit grows into lateness, and is taken back. */
 	{"slower fifo-4 deterministic at 2", 1, "p90 1.36 targets"},
 	{"slower fifo-4 deterministic at 2", 2, "p90 1.16 targets"},
@@ -48,8 +48,8 @@ static const struct {
 	{"refusing fifo-16 exponential at 3", 42,
 	 "work .962, wanted .97; the backend refuses two of three itself"},
 	/* From cold it is given more than it can take before the law has found out. */
-	{"thrashing fifo-16 exponential at 5", 42, "work .26, wanted .93"},
-	{"thrashing ps-16 exponential at 5", 42, "work .37"},
+	{"thrashing fifo-16 exponential at 5", 42, "work .44, wanted .93"},
+	{"thrashing ps-16 exponential at 5", 42, "work .36"},
 };
 
 static const char *expected_failure(const struct proxy_cell *cell)
@@ -619,6 +619,32 @@ static void test_one_worker_is_held_after_a_calm(void **state)
 	expect_all_passed();
 }
 
+/*
+ * Before a processor that all share, what takes ten times as long alone does so under load, too. One tail stood for both kinds: the expensive one
+ * was at two to three times its target, the other at a third of it.
+ */
+static void test_expensive_ones_that_share_a_processor_are_in_time(void **state)
+{
+	weir_dist work = {.kind = WEIR_DIST_EXPONENTIAL, .mean = 5e6};
+	struct proxy_cell cell = a_service(4, work, 3 * 4 / .0095, .5, 30);
+	cell.backend.discipline = WEIR_BACKEND_PS;
+	cell.kinds = 2;
+	cell.kind[0] = (struct proxy_kind){.work = work, .share = .9, .visible = true};
+	cell.kind[1] = (struct proxy_kind){.work = work, .share = .1, .visible = true};
+	cell.kind[1].work.mean = 50e6;
+	cell.capacity_per_s = 4 / .0095;
+	cell.load = 3;
+	cell.warm_s = 10;
+	proxy_cell_lots(&cell, OWN_FACTOR);
+	call_it(&cell, "cheap and expensive ones:");
+	for (cell.seed = 1; cell.seed <= 5; cell.seed++) {
+		struct proxy_result r = run(&cell);
+		judge(&cell, &r, r.lot[0].p90 <= 1.1 && r.lot[1].p90 <= 1.1 && r.shed < .7,
+		      "both kinds are in time");
+	}
+	expect_all_passed();
+}
+
 /* It copes with the load for 15 s, and then answers nobody: it is not known to cope any more, although nobody is late by an answer. */
 static void test_a_backend_that_hangs_is_not_coping(void **state)
 {
@@ -681,6 +707,7 @@ int main(void)
 		cmocka_unit_test(test_a_large_service_from_cold_harms_nobody),
 		cmocka_unit_test(test_a_queue_that_drains_is_let_be),
 		cmocka_unit_test(test_one_worker_is_held_after_a_calm),
+		cmocka_unit_test(test_expensive_ones_that_share_a_processor_are_in_time),
 		cmocka_unit_test(test_a_backend_that_hangs_is_not_coping),
 		cmocka_unit_test(test_a_cold_burst_comes_in),
 	};

@@ -11,7 +11,8 @@ import threading
 from weirlib import LONG, MEMORY, SANITIZED, Backend, Client, Ended, Weir, expect, good, run, same, skip, until
 
 MANY = 10000
-WAITING = 1000  # requests: of more than 1,024 that wait some are rejected
+# How many may ask at once. 1,024 may wait, an equal part of them on each thread, and all may come to one thread.
+WAITING = 1000 // (os.cpu_count() or 1)
 
 
 def make_root():

@@ -80,7 +80,7 @@ def loaded(bench, port, cell, seconds, here):
     phases = [f"{before}s@{cells.WARM_LOAD * cells.capacity(cell):g}"] if before else []
     phases.append(f"{skipped + seconds:g}s@{cells.rate(cell):g}")
     words = [os.path.join(bench.build, "weir"), "load", "--quiet", "--json", "--threads", "1", "--poisson", "--warmup", f"{before + skipped:g}s",
-             "--duration", f"{seconds:g}s", "--drain", "5s", "--target", f"{2 * target:g}ms", "--seed", str(zlib.crc32(cells.name(cell).encode()) % 1000000 + 1)]
+             "--duration", f"{seconds:g}s", "--drain", f"{cells.DRAIN_S}s", "--target", f"{2 * target:g}ms", "--seed", str(zlib.crc32(cells.name(cell).encode()) % 1000000 + 1)]
     words += [word for phase in phases for word in ("--phase", phase)]
     if cell.kind == "seen":
         words += ["--urls", write(here, "urls", f"{1 - cells.SHARE:g} /fast\n{cells.SHARE:g} /slow\n")]
@@ -105,7 +105,7 @@ def simulated(bench, cell, law, threads, seconds, seeds):
                               timeout=600, check=False)
     if done.returncode != 0:
         raise Failed(f"weir sim: {done.stderr.strip()[-300:]}")
-    return cells.of_sim(cell, json.loads(done.stdout))
+    return cells.of_sim(cell, json.loads(done.stdout), seconds)
 
 
 def judged(bench, cell, result, seconds):

@@ -248,6 +248,9 @@ void weir_judge(const weir_record *record, bool has_target, weir_judgement *ret)
 			if (record->phase[i].to_ns > record->options.warmup_ns)
 				weir_hist_merge(&all, &record->phase[i].ratio);
 		ret->ratio = (double)weir_hist_quantile(&all, record->options.quantile) / RATIO_UNIT;
+		ret->ratio_of_offered =
+			(double)weir_hist_quantile(&record->ratio_of_offered, record->options.quantile) /
+			RATIO_UNIT;
 	}
 	ret->class_fairness = jain_of(record->klass, record->options.classes);
 	ret->type_fairness = jain_of(record->type, record->options.types);
@@ -273,6 +276,7 @@ METRIC(get_p50, weir_hist_quantile(&j->total.response, 0.5) / 1e6)
 METRIC(get_p90, weir_hist_quantile(&j->total.response, 0.9) / 1e6)
 METRIC(get_p99, weir_hist_quantile(&j->total.response, 0.99) / 1e6)
 METRIC(get_ratio, j->ratio)
+METRIC(get_ratio_of_offered, j->ratio_of_offered)
 METRIC(get_too_late, j->too_late)
 METRIC(get_settle, j->settle_ns == WEIR_NEVER ? INFINITY : (double)j->settle_ns / 1e6)
 METRIC(get_overshoot, j->overshoot)
@@ -292,6 +296,7 @@ const weir_sim_metric weir_metrics[] = {
 	{"p90_ms", "p90", WEIR_METRIC_MS, 1, get_p90},
 	{"p99_ms", "p99", WEIR_METRIC_MS, 1, get_p99},
 	{"ratio", "p/T", WEIR_METRIC_RATIO, 1, get_ratio},
+	{"ratio_of_offered", "p/T of offered", WEIR_METRIC_RATIO, 1, get_ratio_of_offered},
 	{"too_late", ">2T", WEIR_METRIC_SHARE, 1, get_too_late},
 	{"settle_ms", "settle", WEIR_METRIC_MS, 1, get_settle},
 	{"overshoot", "peak", WEIR_METRIC_RATIO, 1, get_overshoot},

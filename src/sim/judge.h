@@ -42,10 +42,11 @@ typedef struct weir_judgement {
 	double seconds; /* length of the measurement */
 	weir_totals total;
 	double good_per_s, useful_per_s, completed_per_s, offered_per_s;
-	double shed;     /* fraction of the offers that were shed, dropped */
-	double would;    /* fraction that a dry run let in, and that would have been shed */
-	double ratio;    /* the percentile of response / target, over the whole measurement */
-	double too_late; /* fraction of the completed that took longer than twice the target */
+	double shed;             /* fraction of the offers that were shed, dropped */
+	double would;            /* fraction that a dry run let in, and that would have been shed */
+	double ratio;            /* the percentile of response / target, over the whole measurement */
+	double ratio_of_offered; /* the same of the requests that were offered in it */
+	double too_late;         /* fraction of the completed that took longer than twice the target */
 	double completed_work, wasted_work;
 	unsigned busiest; /* place */
 	double overshoot, shed_sd;

@@ -247,12 +247,14 @@ void weir_record_given_up(weir_record *record, uint64_t now_ns, unsigned klass, 
 }
 
 /* Updates a tally: the counts and the distribution. */
-static void tally_response(weir_totals *tally, uint64_t response_ns, bool good, bool useful, double revenue)
+static void tally_response(weir_totals *tally, uint64_t response_ns, bool good, bool useful, bool offered,
+			   double revenue)
 {
 	*(good ? &tally->earned : &tally->late) += revenue;
 	tally->completed++;
 	tally->good += good;
 	tally->useful += useful;
+	tally->useful_of_offered += useful && offered;
 	tally->sum_ns += (double)response_ns;
 	weir_hist_add(&tally->response, response_ns);
 }
@@ -285,9 +287,14 @@ bool weir_record_completed(weir_record *record, uint64_t now_ns, unsigned klass,
 	slot->late += times > LATE_BY;
 	window_response(record, 0, response_ns, ratio, useful);
 	window_response(record, 1 + klass, response_ns, ratio, useful);
+	bool offered = now_ns >= response_ns && measured(record, now_ns - response_ns);
+	if (offered)
+		weir_hist_add(&record->ratio_of_offered, ratio);
 	if (measured(record, now_ns)) {
-		tally_response(&record->klass[klass], response_ns, good, useful, record->revenue[type]);
-		tally_response(&record->type[type], response_ns, good, useful, record->revenue[type]);
+		tally_response(&record->klass[klass], response_ns, good, useful, offered,
+			       record->revenue[type]);
+		tally_response(&record->type[type], response_ns, good, useful, offered,
+			       record->revenue[type]);
 	}
 	return useful;
 }
@@ -397,6 +404,7 @@ void weir_record_total(const weir_record *record, weir_totals *ret_total)
 		ret_total->completed += tally->completed;
 		ret_total->good += tally->good;
 		ret_total->useful += tally->useful;
+		ret_total->useful_of_offered += tally->useful_of_offered;
 		ret_total->sum_ns += tally->sum_ns;
 		ret_total->earned += tally->earned;
 		ret_total->late += tally->late;

@@ -7,6 +7,8 @@
  *
  *  totals   per class and per type of request, from the end of the warmup on: counts and the distribution
  *           of response times
+ *  of offered  how the requests fared that were offered in the measured time, as `weir load` counts;
+ *           the totals count what ended in it, whenever it was offered
  *  windows  over time, for all classes together and for each: counts and percentiles of the window
  *  slots    a tenth of a window each, for settle times: how many were completed, and how many of them too
  *           late
@@ -32,10 +34,11 @@ enum { WEIR_RECORD_PHASES = 48, WEIR_RECORD_BLOCK = 500, WEIR_RECORD_SLOTS = 10 
 
 typedef struct weir_totals {
 	uint64_t offered, shed, dropped, given_up, completed;
-	uint64_t spared; /* let in by a dry run that would have been shed; not of a type */
-	uint64_t good;   /* within the target; without a target, all */
-	uint64_t useful; /* within twice the target */
-	double sum_ns;   /* of response times */
+	uint64_t spared;            /* let in by a dry run that would have been shed; not of a type */
+	uint64_t good;              /* within the target; without a target, all */
+	uint64_t useful;            /* within twice the target */
+	uint64_t useful_of_offered; /* of these, those that were offered in the measured time, too */
+	double sum_ns;              /* of response times */
 	/* Revenue: of those within the target, of the other completed ones, and of those shed or dropped. */
 	double earned, late, turned_away;
 	weir_hist response;
@@ -117,6 +120,7 @@ typedef struct weir_record {
 	/* the current window */
 	unsigned window_now, phase_now;
 	weir_hist *recent, *recent_ratio; /* per row */
+	weir_hist ratio_of_offered;       /* response / target, in 1/10000 */
 	uint32_t block_offered, block_turned_away;
 } weir_record;
 

@@ -225,8 +225,8 @@ static void print_head(FILE *to, const weir_case *of, const char *label)
 
 static bool in_comparison(const weir_sim_metric *metric)
 {
-	static const char *const left_out[] = {"offered_per_s", "would_shed", "completed_per_s", "p50_ms",
-					       "too_late"};
+	static const char *const left_out[] = {"offered_per_s", "would_shed",       "completed_per_s",
+					       "p50_ms",        "ratio_of_offered", "too_late"};
 	for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
 		if (strcmp(metric->name, left_out[i]) == 0)
 			return false;

@@ -31,17 +31,17 @@ static json_t *metrics_of(const weir_case *of, double (*get)(const weir_case *, 
 
 static json_t *tally_of(const char *name, const weir_totals *tally)
 {
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
-			 "name", name, "offered", (json_int_t)tally->offered, "shed", (json_int_t)tally->shed,
-			 "dropped", (json_int_t)tally->dropped, "given_up", (json_int_t)tally->given_up,
-			 "completed", (json_int_t)tally->completed, "good", (json_int_t)tally->good, "useful",
-			 (json_int_t)tally->useful, "mean_ms",
-			 tally->completed > 0 ? tally->sum_ns / (double)tally->completed / 1e6 : 0.0,
-			 "p50_ms", (double)weir_hist_quantile(&tally->response, 0.5) / 1e6, "p90_ms",
-			 (double)weir_hist_quantile(&tally->response, 0.9) / 1e6, "p99_ms",
-			 (double)weir_hist_quantile(&tally->response, 0.99) / 1e6, "revenue_earned",
-			 tally->earned, "revenue_late", tally->late, "revenue_turned_away",
-			 tally->turned_away);
+	return json_pack(
+		"{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "name",
+		name, "offered", (json_int_t)tally->offered, "shed", (json_int_t)tally->shed, "dropped",
+		(json_int_t)tally->dropped, "given_up", (json_int_t)tally->given_up, "completed",
+		(json_int_t)tally->completed, "good", (json_int_t)tally->good, "useful",
+		(json_int_t)tally->useful, "useful_of_offered", (json_int_t)tally->useful_of_offered,
+		"mean_ms", tally->completed > 0 ? tally->sum_ns / (double)tally->completed / 1e6 : 0.0,
+		"p50_ms", (double)weir_hist_quantile(&tally->response, 0.5) / 1e6, "p90_ms",
+		(double)weir_hist_quantile(&tally->response, 0.9) / 1e6, "p99_ms",
+		(double)weir_hist_quantile(&tally->response, 0.99) / 1e6, "revenue_earned", tally->earned,
+		"revenue_late", tally->late, "revenue_turned_away", tally->turned_away);
 }
 
 static json_t *tallies_of(const weir_run *run, bool classes)

@@ -133,6 +133,8 @@ static void what_happens_in_the_warmup_is_not_in_the_totals(void **state)
 	assert_int_equal(r->klass[0].offered, 0);
 	assert_int_equal(r->klass[0].shed, 0);
 	assert_int_equal(r->klass[0].completed, 1);
+	assert_int_equal(r->klass[0].useful, 1);
+	assert_int_equal(r->klass[0].useful_of_offered, 0);
 	assert_int_equal(r->inside_at_start + r->klass[0].offered, r->klass[0].completed + r->inside);
 	near(r->place[0].used_ns[WEIR_USED_WELL], 0, 0);
 	weir_record_work(r, 2 * S, 0, 5, WEIR_USED_WELL);

@@ -33,6 +33,8 @@
  *  scarce     so many of the last requests were refused that this is no queue of chance
  *  drained    no more inside than the highest calm level
  *  spell      the time since the backend was last drained
+ *  draining   limited, congested and most answers are late, those admitted before the limit included: what came in before
+ *             the overload was seen is being worked off, and whoever comes in above the limit would be late, too
  *  lenient    no more come than the backend is known to cope with (remote_cope.c): requests may come in above the limit
  *
  * Times are compared as logarithms of nanoseconds, because ratios matter.
@@ -145,6 +147,7 @@ typedef struct weir_remote {
 	_Atomic uint32_t top_class; /* the highest class present */
 	_Atomic bool congested, limited, dry_run, lenient;
 	_Atomic uint32_t asked_most; /* while lenient: no more than these, until the next tick */
+	_Atomic uint32_t spenders;   /* classes below this one may spend credit */
 	_Atomic bool strict;         /* hopeless requests are dropped */
 	_Atomic uint64_t limited_ns; /* since when the limit is in force */
 	_Atomic uint64_t oldest;     /* slot in the ring of ages */
@@ -168,6 +171,7 @@ typedef struct weir_remote {
 	weir_guarantee guaranteed[WEIR_CLASSES];
 	_Alignas(64) _Atomic uint64_t done;
 	_Atomic uint32_t silent, aside;         /* of these: whose times say nothing; that were set aside */
+	_Atomic uint32_t ended_late;            /* of the answers, whenever they were admitted */
 	_Atomic uint32_t telling, telling_late; /* of the others: judged; later than the target */
 	_Atomic uint32_t rated, slowed[WEIR_REMOTE_MARKS], plainly_late;
 	_Atomic uint64_t backend_us; /* sum of the times in the backend */
@@ -183,7 +187,7 @@ typedef struct weir_remote {
 	/* the tick */
 	_Alignas(64) uint32_t seen_slowed[WEIR_REMOTE_MARKS];
 	uint32_t seen_rated, seen_plainly, seen_silent, seen_aside, seen_shed[WEIR_CLASSES];
-	uint32_t seen_telling, seen_telling_late, seen_above, seen_asked;
+	uint32_t seen_telling, seen_telling_late, seen_ended_late, seen_above, seen_asked;
 	uint64_t seen_done, seen_backend_us;
 	int64_t seen_rates_ln;
 	double base, spread; /* ln; INFINITY: unknown */
@@ -202,6 +206,7 @@ typedef struct weir_remote {
 	double late_own, late_base;      /* share of own times, and of the base, above the target */
 	double late_share;               /* late by the requests' effective targets */
 	double plain_share;              /* late by the plain target */
+	double ended_late_share;         /* of all answers: late by their effective targets */
 	double telling_share;            /* the same, of those whose times say something */
 	double backend_s, backend_seen;  /* mean time in the backend, without those set aside */
 	double silent_share;             /* of the answers, those whose times say nothing */
@@ -310,7 +315,10 @@ void weir_remote_leave_queue(weir_remote *r, unsigned klass, uint32_t count);
 double weir_remote_room(const weir_remote *r, const weir_ask *ask, unsigned klass, double limit);
 /* Requests that fit earn the share that may be late. */
 void weir_remote_earn(weir_remote *r, uint32_t count);
-/* One may come in above the limit for each that was earned. Half is reserved for the highest class present. */
+/*
+ * One may come in above the limit for each that was earned. Half is reserved for the highest class present, and all
+ * while a backlog drains. If that is the only class, nobody may then.
+ */
 bool weir_remote_spend(weir_remote *r, unsigned klass, uint32_t count);
 /*
  * In a dry run everybody is inside, including those who would have been refused. So the requests that

@@ -40,6 +40,8 @@ bool weir_remote_spend(weir_remote *r, unsigned klass, uint32_t count)
 {
 	int64_t price = (int64_t)count * 1000, had = atomic_load_explicit(&r->credit, memory_order_relaxed);
 	bool top = klass <= atomic_load_explicit(&r->top_class, memory_order_relaxed);
+	if (klass >= atomic_load_explicit(&r->spenders, memory_order_relaxed))
+		return false;
 	int64_t kept = top ? 0 : (int64_t)(500 * r->tuning.credit);
 	while (had >= price + kept)
 		if (atomic_compare_exchange_weak_explicit(&r->credit, &had, had - price, memory_order_relaxed,

@@ -124,9 +124,9 @@ static void judge_rate(weir_remote *r, uint64_t took_ns, float telling_ln, uint6
 	atomic_fetch_add_explicit(&r->rates_ln, (int64_t)(log(per_ns) * LN_SCALE), memory_order_relaxed);
 }
 
-static void judge_late(weir_remote *r, unsigned klass, unsigned kind, uint64_t whole_ns, bool telling)
+static void judge_late(weir_remote *r, unsigned klass, unsigned kind, uint64_t whole_ns, bool late,
+		       bool telling)
 {
-	bool late = (double)whole_ns > weir_remote_target_ns(r, klass, kind);
 	atomic_fetch_add_explicit(&r->kind[kind].judged, 1, memory_order_relaxed);
 	bool plainly = whole_ns > weir_remote_plain_target_ns(r, klass);
 	if (plainly)
@@ -257,9 +257,13 @@ static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 		weir_times_add_at(&kind->own, took.step);
 	atomic_fetch_add_explicit(&kind->answers, 1, memory_order_relaxed);
 	learn_cost(kind, 1e3f * (float)event->cost);
+	unsigned klass = event->klass % WEIR_CLASSES;
+	uint64_t whole_ns = weir_remote_span(event->entered_ns, now_ns);
+	bool late = (double)whole_ns > weir_remote_target_ns(r, klass, at);
+	if (late)
+		atomic_fetch_add_explicit(&r->ended_late, 1, memory_order_relaxed);
 	if (says_late(r, event))
-		judge_late(r, event->klass % WEIR_CLASSES, at, weir_remote_span(event->entered_ns, now_ns),
-			   !silent);
+		judge_late(r, klass, at, whole_ns, late, !silent);
 	learn_measured(r, spend_or(weir_remote_span(event->offered_ns, now_ns), took).ln);
 }
 

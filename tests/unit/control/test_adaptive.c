@@ -204,7 +204,7 @@ static void test_bursts_are_no_evidence(void **state)
 	on_law_close(&a);
 }
 
-/* As long as nothing is known, so many wait for each that is served, but not behind one that has waited half of what it may. */
+/* While nothing is known, 64 may wait for each in service. Nobody may wait behind one that has waited half of its limit. */
 static void test_what_waits_while_nothing_is_known_is_bounded(void **state)
 {
 	on_law a;
